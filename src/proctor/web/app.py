@@ -16,9 +16,9 @@ from proctor.errors import ProctorError, StoreError, SuiteError
 from proctor.model import Problem
 from proctor.web import internal_errors
 from proctor.web.client_limits import DEFAULT_LIMITS, EventStreams, ServerLimits
-from proctor.web.project import Site
-from proctor.web.security import Guard, Refused, checked
-from proctor.web.templates_env import NotThere, page
+from proctor.web.project import Project
+from proctor.web.security import RequestRefused, SecurityMiddleware, check_csrf
+from proctor.web.templates_env import PageNotFound, render_page
 
 PAGES = {
     "door": "proctor.web.pages.home:router",
@@ -42,23 +42,23 @@ API = "proctor.web.api.app:mount"
 """What adds the API for programs."""
 
 
-def make_app(site: Site, limits: ServerLimits = DEFAULT_LIMITS) -> Guard:
+def make_app(project: Project, limits: ServerLimits = DEFAULT_LIMITS) -> SecurityMiddleware:
     """The application of a site, behind its guard.
 
     Args:
-        site: what is served; its `hosts` are set before the first request.
+        project: what is served; its `hosts` are set before the first request.
         limits: how many event streams may be open.
     """
-    return Guard(routed(site, limits), site, _refuse)
+    return SecurityMiddleware(routed(project, limits), project, _refuse)
 
 
-def routed(site: Site, limits: ServerLimits = DEFAULT_LIMITS) -> FastAPI:
+def routed(project: Project, limits: ServerLimits = DEFAULT_LIMITS) -> FastAPI:
     """All pages of a site and its API, unguarded."""
     app = FastAPI(title="Proctor", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.site = site
+    app.state.project = project
     app.state.event_streams = EventStreams(limits)
     for place in PAGES.values():
-        app.include_router(_load(place), dependencies=[Depends(checked)], include_in_schema=False)
+        app.include_router(_load(place), dependencies=[Depends(check_csrf)], include_in_schema=False)
     _load(API)(app)
     app.add_exception_handler(ProctorError, _refuse)
     app.add_exception_handler(HTTPException, _no_such_page)
@@ -75,11 +75,11 @@ def _load(place: str) -> Any:
 def _refuse(request: Request, error: Exception) -> Response:
     """What Proctor refuses on purpose, as a page that says so."""
     status, headers = 400, {}
-    if isinstance(error, Refused):
+    if isinstance(error, RequestRefused):
         status, headers = error.status, error.headers
         if "location" in headers:  # to the door
             return RedirectResponse(headers["location"], status)
-    elif isinstance(error, NotThere):
+    elif isinstance(error, PageNotFound):
         status = 404
     elif isinstance(error, StoreError):
         status = 503
@@ -122,10 +122,10 @@ def _said(
 ) -> Response:
     """Why there is no other answer: a page for people, a problem for programs."""
     if request.url.path.startswith("/api/"):
-        from proctor.web.api.problems import problem
+        from proctor.web.api.problems import problem_response
 
-        return problem(status, sentence, problems, headers)
+        return problem_response(status, sentence, problems, headers)
     # A request that was refused may have come from anywhere, and the page has links only.
-    answer = page(request, "refused.html", status, sentence=sentence, problems=problems)
+    answer = render_page(request, "refused.html", status, sentence=sentence, problems=problems)
     answer.headers.update(headers or {})
     return answer

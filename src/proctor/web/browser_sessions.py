@@ -16,7 +16,7 @@ _MOST = 10_000
 """So many are remembered; forgotten is who was away longest, and first of those who have shown no token."""
 
 
-class Visitor:
+class BrowserSession:
     """One browser, and what it was shown."""
 
     def __init__(self) -> None:
@@ -24,28 +24,28 @@ class Visitor:
         self.id = secrets.token_urlsafe(32)
         self.csrf = secrets.token_urlsafe(32)
         """What every change must come with, so that no other site can make one."""
-        self.allowed = False
+        self.is_logged_in = False
         """It has shown the server's token."""
-        self.name = ""
+        self.reviewer_name = ""
         """What this person calls themself when they review answers."""
         self.revealed: set[str] = set()
         """The runs whose held-out answers it is shown."""
         self._looked: set[str] = set()
-        self._told: list[str] = []
+        self._flashes: list[str] = []
         self._lock = Lock()
 
-    def tell(self, sentence: str) -> None:
+    def flash(self, sentence: str) -> None:
         """Say a sentence once, on the next page."""
         with self._lock:
-            self._told.append(sentence)
+            self._flashes.append(sentence)
 
-    def told(self) -> list[str]:
+    def pop_flashes(self) -> list[str]:
         """What is to be said now; nothing of it is said again."""
         with self._lock:
-            sentences, self._told = self._told, []
+            sentences, self._flashes = self._flashes, []
         return sentences
 
-    def looks_at(self, store: Store, run: Run) -> None:
+    def record_access(self, store: Store, run: Run) -> None:
         """Count a look at the pass rate of a run's holdout, once a visitor and run.
 
         Reading a page again tells nothing more than the first time did.
@@ -72,42 +72,44 @@ class Visitor:
             self.revealed.add(run.id)
 
 
-class Visitors:
+class BrowserSessions:
     """All visitors of one server."""
 
     def __init__(self) -> None:
         """None yet."""
-        self._known: OrderedDict[str, Visitor] = OrderedDict()
+        self._known: OrderedDict[str, BrowserSession] = OrderedDict()
         self._lock = Lock()
-        self.program = Visitor()
+        self.api_session = BrowserSession()
         """Whoever asks the API; programs send no cookie."""
 
-    def find(self, key: str | None) -> Visitor | None:
+    def find(self, key: str | None) -> BrowserSession | None:
         """The visitor of a cookie, or None."""
         with self._lock:
-            visitor = None if key is None else self._known.get(key)
-            if visitor is not None:
-                self._known.move_to_end(visitor.id)
-        return visitor
+            session = None if key is None else self._known.get(key)
+            if session is not None:
+                self._known.move_to_end(session.id)
+        return session
 
-    def keep(self, visitor: Visitor) -> None:
+    def add(self, session: BrowserSession) -> None:
         """Remember another visitor."""
         with self._lock:
-            self._known[visitor.id] = visitor
+            self._known[session.id] = session
             if len(self._known) > _MOST:
                 oldest = next(iter(self._known))
-                del self._known[next((key for key, one in self._known.items() if not one.allowed), oldest)]
+                del self._known[
+                    next((key for key, one in self._known.items() if not one.is_logged_in), oldest)
+                ]
 
-    def admit(self, visitor: Visitor) -> None:
+    def log_in(self, session: BrowserSession) -> None:
         """Let in who has shown the token, by another id: the one before may be somebody else's choice."""
         with self._lock:
-            self._known.pop(visitor.id, None)
-            visitor.id, visitor.csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-            visitor.allowed = True
-            self._known[visitor.id] = visitor
+            self._known.pop(session.id, None)
+            session.id, session.csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+            session.is_logged_in = True
+            self._known[session.id] = session
 
 
-def visitor_of(connection: HTTPConnection) -> Visitor:
+def get_session(connection: HTTPConnection) -> BrowserSession:
     """Who sent a request; for the API that is everybody who may."""
-    visitor: Visitor = connection.scope["proctor.visitor"]
-    return visitor
+    session: BrowserSession = connection.scope["proctor.session"]
+    return session

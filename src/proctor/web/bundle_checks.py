@@ -16,8 +16,8 @@ from proctor.bundles.keys import keys_folder
 from proctor.errors import UsageError
 from proctor.safe_text import one_line
 from proctor.services.bundles.verify import CHECKS
-from proctor.web.project import Site
-from proctor.web.runs.subprocess_command import started
+from proctor.web.project import Project
+from proctor.web.runs.subprocess_command import start_command
 
 VERIFYING_S = 60.0
 """For so long a bundle is checked."""
@@ -27,7 +27,7 @@ _AT_ONCE = BoundedSemaphore(2)
 _WAITING_S = 20.0
 
 
-class Checked(Struct, frozen=True, kw_only=True):
+class BundleCheck(Struct, frozen=True, kw_only=True):
     """What came of checking a bundle."""
 
     name: str
@@ -40,11 +40,11 @@ class Checked(Struct, frozen=True, kw_only=True):
     """What the bundle says, where nothing is; as `proctor verify --json` has it."""
 
 
-def verified(site: Site, name: str, data: bytes) -> Checked:
+def check_bundle(project: Project, name: str, data: bytes) -> BundleCheck:
     """Check a bundle that somebody dropped; nothing of it is ever run, and nothing of it is kept.
 
     Args:
-        site: whose keys are trusted.
+        project: whose keys are trusted.
         name: what the file is called.
         data: an archive.
 
@@ -57,7 +57,7 @@ def verified(site: Site, name: str, data: bytes) -> Checked:
         with TemporaryDirectory(prefix="proctor-") as folder:
             path = Path(folder) / "dropped.zip"  # never what the file was called
             path.write_bytes(data)
-            row = _answer(site, path)
+            row = _answer(project, path)
     finally:
         _AT_ONCE.release()
     shown = one_line(name)
@@ -65,7 +65,7 @@ def verified(site: Site, name: str, data: bytes) -> Checked:
     wrong = row.get("message")
     if wrong is not None:
         wrong = one_line(str(wrong)).replace(f"{path}: ", "").replace(str(path), shown)
-    return Checked(
+    return BundleCheck(
         name=shown,
         checks=tuple(_checks(held, failed=wrong is not None)),
         wrong=wrong,
@@ -84,10 +84,10 @@ def _checks(held: set[str], *, failed: bool) -> list[tuple[str, bool | None]]:
     return found
 
 
-def _answer(site: Site, path: Path) -> dict[str, Any]:
+def _answer(project: Project, path: Path) -> dict[str, Any]:
     """What `proctor verify` says of a bundle: its row, or the error with the checks that held before it."""
-    words = ["verify", "--json", f"--keys={keys_folder(site.environ)}", str(path)]
-    with started(site, words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+    words = ["verify", "--json", f"--keys={keys_folder(project.environ)}", str(path)]
+    with start_command(project, words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
         _limit(child)
         try:
             out, _ = child.communicate(timeout=VERIFYING_S)

@@ -26,11 +26,11 @@ from proctor.certification import NotCertified
 from proctor.errors import ProctorError, UsageError
 from proctor.model import Run
 from proctor.safe_text import one_line
-from proctor.web.browser_sessions import Visitor
-from proctor.web.project import Site
-from proctor.web.runs.subprocess_command import started
-from proctor.web.tasks import Told
-from proctor.web.templates_env import NotThere, run_of
+from proctor.web.browser_sessions import BrowserSession
+from proctor.web.project import Project
+from proctor.web.runs.subprocess_command import start_command
+from proctor.web.tasks import ProgressCallback
+from proctor.web.templates_env import PageNotFound, load_run
 
 FILES = {
     "certificate": ("certificate.json", "certificate.json", "application/json"),
@@ -50,7 +50,7 @@ _REMEMBERED = 20
 """Lines at the end of what a command said."""
 
 
-class Named(Struct, frozen=True):
+class CertificateSubject(Struct, frozen=True):
     """A suite or a target as a certificate names it."""
 
     name: str
@@ -58,21 +58,21 @@ class Named(Struct, frozen=True):
     version: str | None = None
 
 
-class Signature(Struct, frozen=True):
+class CertificateSignature(Struct, frozen=True):
     """How a certificate's bundle is signed."""
 
     standing: str
     keys: list[dict[str, Any]] = []
 
 
-class Certificate(Struct, frozen=True, kw_only=True):
+class CertificateDocument(Struct, frozen=True, kw_only=True):
     """What `certificate.json` says of a run."""
 
     of: str
     word: str
     run: str
-    suite: Named
-    target: Named
+    suite: CertificateSubject
+    target: CertificateSubject
     started_at: str
     part: str
     passed: int
@@ -83,14 +83,14 @@ class Certificate(Struct, frozen=True, kw_only=True):
     conditions: list[str] = []
     forced: list[str] = []
     claims: dict[str, dict[str, Any]] = {}
-    signature: Signature
+    signature: CertificateSignature
     derived: dict[str, Any] = {}
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class KeptCertificate(Struct, frozen=True, kw_only=True):
     """A certificate that was made here."""
 
-    said: Certificate
+    said: CertificateDocument
     folder: Path
     made_at: datetime
 
@@ -108,47 +108,47 @@ class Kept(Struct, frozen=True, kw_only=True):
         return ""
 
 
-class NotMade(ProctorError):
+class CertificateError(ProctorError):
     """A certificate that was not made, and why."""
 
 
 # --- what is there -----------------------------------------------------------------------------------------
 
 
-def kept(site: Site) -> list[Kept]:
+def load_certificates(project: Project) -> list[KeptCertificate]:
     """All certificates that were made here, newest first."""
     with suppress(OSError):
-        ids = [path.name for path in _folder(site).iterdir() if path.is_dir()]
-        found = [one for one in (kept_of(site, run_id) for run_id in ids) if one is not None]
+        ids = [path.name for path in _folder(project).iterdir() if path.is_dir()]
+        found = [one for one in (find_certificate(project, run_id) for run_id in ids) if one is not None]
         return sorted(found, key=lambda one: one.made_at, reverse=True)
     return []
 
 
-def kept_of(site: Site, run_id: str) -> Kept | None:
+def find_certificate(project: Project, run_id: str) -> KeptCertificate | None:
     """The certificate of a run; None where there is none."""
     if not _RUN_ID.fullmatch(run_id):
         return None
-    path = _folder(site) / run_id / FILES["certificate"][0]
+    path = _folder(project) / run_id / FILES["certificate"][0]
     try:
-        said = msgspec.json.decode(path.read_bytes(), type=Certificate)
+        said = msgspec.json.decode(path.read_bytes(), type=CertificateDocument)
         made_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except (OSError, msgspec.MsgspecError):
         return None
     if said.run != run_id:
         return None
-    return Kept(said=said, folder=path.parent, made_at=made_at)
+    return KeptCertificate(said=said, folder=path.parent, made_at=made_at)
 
 
-def signing_names(site: Site) -> list[str]:
+def signing_names(project: Project) -> list[str]:
     """The keys that can sign here, by name; none where `cryptography` is missing.
 
     Raises:
         UsageError: the folder of keys cannot be read.
     """
-    return names(keys_folder(site.environ)) if can_sign() else []
+    return names(keys_folder(project.environ)) if can_sign() else []
 
 
-def key_of(site: Site, chosen: str) -> str | None:
+def resolve_key(project: Project, chosen: str) -> str | None:
     """A key of the server's own that was chosen by its name; None for no signature.
 
     Raises:
@@ -156,7 +156,7 @@ def key_of(site: Site, chosen: str) -> str | None:
     """
     if not chosen:
         return None
-    if chosen not in signing_names(site):
+    if chosen not in signing_names(project):
         raise UsageError(
             f"There is no key {chosen!r} to sign with here. `proctor keys list` shows those that are."
         )
@@ -172,29 +172,31 @@ def can_sign() -> bool:
     return True
 
 
-def reveal(site: Site, visitor: Visitor, made: Kept) -> None:
+def reveal(project: Project, session: BrowserSession, made: KeptCertificate) -> None:
     """Count that a visitor is handed all that a run holds out, which its full bundle has.
 
     Raises:
         StoreError: that cannot be kept; nothing may be handed out then.
     """
-    with site.store() as store:
+    with project.store() as store:
         try:
-            run = run_of(store, made.said.run)
-        except NotThere:  # it was deleted, and with it the holdout that looks are counted for
+            run = load_run(store, made.said.run)
+        except PageNotFound:  # it was deleted, and with it the holdout that looks are counted for
             return
         if run.suite.split_rule is not None:
-            visitor.reveal(store, run)
+            session.reveal(store, run)
 
 
 # --- making ------------------------------------------------------------------------------------------------
 
 
-def make(site: Site, run: Run, key: str | None, told: Told, *, fewest: int | None = None) -> Kept:
+def create_certificate(
+    project: Project, run: Run, key: str | None, told: ProgressCallback, *, fewest: int | None = None
+) -> KeptCertificate:
     """Make the certificate of a run with its full bundle; one that is there already is replaced.
 
     Args:
-        site: where the run is.
+        project: where the run is.
         run: the run.
         key: the name of the key that signs; None for no signature.
         told: told how far it is.
@@ -203,27 +205,29 @@ def make(site: Site, run: Run, key: str | None, told: Told, *, fewest: int | Non
     Raises:
         NotMade: the run gets no certificate, or nothing could be written.
     """
-    part = _new_folder(site, run)
+    part = _new_folder(project, run)
     try:
         place = [str(part / FILES[name][0]) for name in ("bundle", "certificate", "markdown", "badge")]
         outputs = [word for path in place[1:] for word in ("-o", path)]
-        words = ["certify", run.id, *_always(site), *_signed(key), "--bundle", place[0], *outputs]
+        words = ["certify", run.id, *_always(project), *_signed(key), "--bundle", place[0], *outputs]
         words += [] if fewest is None else [f"--min-cases={fewest}"]
-        _done(site, words, told)
+        _done(project, words, told)
         _swap(part, part.parent / run.id)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    found = kept_of(site, run.id)
+    found = find_certificate(project, run.id)
     if found is None:
-        raise NotMade("The certificate was made, and cannot be read again.")
+        raise CertificateError("The certificate was made, and cannot be read again.")
     return found
 
 
-def make_public(site: Site, run: Run, key: str | None, told: Told) -> Kept:
+def create_public_bundle(
+    project: Project, run: Run, key: str | None, told: ProgressCallback
+) -> KeptCertificate:
     """Make the public bundle beside the certificate of a run.
 
     Args:
-        site: where the run is.
+        project: where the run is.
         run: the run, which has a certificate.
         key: the name of the key that signs; None for no signature.
         told: told how far it is.
@@ -231,29 +235,31 @@ def make_public(site: Site, run: Run, key: str | None, told: Told) -> Kept:
     Raises:
         NotMade: it has no certificate, or nothing could be written.
     """
-    found = kept_of(site, run.id)
+    found = find_certificate(project, run.id)
     if found is None:
-        raise NotMade(f"Run {run.id} has no certificate here. Make one first.")
+        raise CertificateError(f"Run {run.id} has no certificate here. Make one first.")
     part = found.folder / f".{secrets.token_hex(6)}.zip"
     try:
-        _done(site, ["attest", run.id, "--public", *_always(site), *_signed(key), "-o", str(part)], told)
+        _done(
+            project, ["attest", run.id, "--public", *_always(project), *_signed(key), "-o", str(part)], told
+        )
         part.replace(found.folder / FILES["public"][0])
     except OSError as error:
-        raise NotMade(f"The bundle cannot be kept: {error.strerror}.") from None
+        raise CertificateError(f"The bundle cannot be kept: {error.strerror}.") from None
     finally:
         part.unlink(missing_ok=True)
     return found
 
 
-def _folder(site: Site) -> Path:
-    return site.store_path.parent / "certificates"
+def _folder(project: Project) -> Path:
+    return project.store_path.parent / "certificates"
 
 
-def _new_folder(site: Site, run: Run) -> Path:
+def _new_folder(project: Project, run: Run) -> Path:
     """An empty folder beside the certificates; those that a crash left behind are removed."""
     if not _RUN_ID.fullmatch(run.id):
-        raise NotMade(f"A run that is called {run.id!r} can have no certificate here.")
-    folder = _folder(site)
+        raise CertificateError(f"A run that is called {run.id!r} can have no certificate here.")
+    folder = _folder(project)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(".*"):
@@ -262,7 +268,7 @@ def _new_folder(site: Site, run: Run) -> Path:
         made = folder / f".{run.id}.{secrets.token_hex(6)}"
         made.mkdir()
     except OSError as error:
-        raise NotMade(f"Certificates cannot be kept in {folder.name}: {error.strerror}.") from None
+        raise CertificateError(f"Certificates cannot be kept in {folder.name}: {error.strerror}.") from None
     return made
 
 
@@ -274,34 +280,34 @@ def _swap(made: Path, place: Path) -> None:
             place.rename(old)
         made.rename(place)
     except OSError as error:
-        raise NotMade(f"The certificate cannot be kept: {error.strerror}.") from None
+        raise CertificateError(f"The certificate cannot be kept: {error.strerror}.") from None
     finally:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _always(site: Site) -> list[str]:
-    return [f"--store={site.store_path}", f"--keys={keys_folder(site.environ)}"]
+def _always(project: Project) -> list[str]:
+    return [f"--store={project.store_path}", f"--keys={keys_folder(project.environ)}"]
 
 
 def _signed(key: str | None) -> list[str]:
     return ["--no-sign"] if key is None else [f"--sign-key={key}"]
 
 
-def _done(site: Site, words: Sequence[str], told: Told) -> None:
+def _done(project: Project, words: Sequence[str], told: ProgressCallback) -> None:
     """A command of Proctor, to its end.
 
     Raises:
         NotMade: it failed; the text is what it said.
     """
-    with started(site, words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
+    with start_command(project, words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
         assert child.stderr is not None
         lines = (line.decode("utf-8", "replace").rstrip() for line in child.stderr)
         said = deque((line for line in lines if not _tell(line, told)), maxlen=_REMEMBERED)
     if child.returncode != 0:
-        raise NotMade(_why(said))
+        raise CertificateError(_why(said))
 
 
-def _tell(line: str, told: Told) -> bool:
+def _tell(line: str, told: ProgressCallback) -> bool:
     """Whether a line only says how far it is, which is then told."""
     found = _PROGRESS.search(line)
     if found is not None:

@@ -9,7 +9,7 @@ from ipaddress import IPv6Address, ip_address
 
 from msgspec import Struct
 
-from proctor.web.security import Refused
+from proctor.web.security import RequestRefused
 
 IPV6_NETWORK_BITS = 64
 """One client is usually given all addresses of such a network."""
@@ -78,14 +78,14 @@ class EventStreams:
     def _check(self, client: str) -> None:
         headers = {"retry-after": "30"}
         if self._open[client] >= self._limits.client_event_streams:
-            raise Refused(
+            raise RequestRefused(
                 429,
                 f"{self._limits.client_event_streams} live pages are open from your address, which is the "
                 "limit. Close some of them, or reload this page for its current state.",
                 headers,
             )
         if self._open.total() >= self._limits.event_streams:
-            raise Refused(
+            raise RequestRefused(
                 503,
                 f"{self._limits.event_streams} live pages are open at this server, which is the limit. "
                 "Reload this page for its current state.",

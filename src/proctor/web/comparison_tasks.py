@@ -16,14 +16,14 @@ from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.comparison.text import Compared
 from proctor.services.analysis import compare as comparing
-from proctor.web.project import Site
-from proctor.web.tasks import Desk, Task, Told
+from proctor.web.project import Project
+from proctor.web.tasks import ProgressCallback, Task, TaskRunner
 
 _MOST_TRIALS = 300_000
 """The facts of so many trials are kept, some 300 bytes each."""
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class ComparisonQuery(Struct, frozen=True, kw_only=True):
     """Which runs are compared, and how."""
 
     runs: tuple[Run, ...]
@@ -42,7 +42,7 @@ class Question(Struct, frozen=True, kw_only=True):
         return all(run.status == "finished" for run in self.runs)
 
 
-class Read(Struct, frozen=True, kw_only=True):
+class ComparisonResult(Struct, frozen=True, kw_only=True):
     """A comparison, and what whoever shows it has to know besides."""
 
     compared: Compared
@@ -55,23 +55,25 @@ class Read(Struct, frozen=True, kw_only=True):
     """The place in the baseline of each case that flipped or was not measured, by its id in the candidate."""
 
 
-def asked(desk: Desk, site: Site, question: Question) -> Task[Read]:
+def submit_comparison(tasks: TaskRunner, project: Project, query: ComparisonQuery) -> Task[ComparisonResult]:
     """The task that compares runs: one that is under way or done, or a new one."""
 
-    def make(told: Told) -> Read:
-        with site.store() as store:
-            return _read(store, site.shared("facts", Memory), question, told)
+    def make(told: ProgressCallback) -> ComparisonResult:
+        with project.store() as store:
+            return _read(store, project.get_shared("facts cache", FactsCache), query, told)
 
-    return desk.ask(question.key, make, "trials read", lasting=question.lasting)
+    return tasks.ask(query.key, make, "trials read", lasting=query.lasting)
 
 
-def _read(store: Store, memory: Memory, question: Question, told: Told) -> Read:
-    comparing.check_comparable(store, question.runs, by_digest=question.by_digest)
-    facts = memory.facts(store, question.runs, by_digest=question.by_digest, told=told)
-    whole = comparing.against_one_another(facts, split=question.split, by=question.by)
-    return Read(
+def _read(
+    store: Store, memory: FactsCache, query: ComparisonQuery, told: ProgressCallback
+) -> ComparisonResult:
+    comparing.check_comparable(store, query.runs, by_digest=query.by_digest)
+    facts = memory.facts(store, query.runs, by_digest=query.by_digest, told=told)
+    whole = comparing.against_one_another(facts, split=query.split, by=query.by)
+    return ComparisonResult(
         compared=whole,
-        held_out=tuple(comparing.held_out(facts, question.split)) if whole.shows_rates else (),
+        held_out=tuple(comparing.held_out(facts, query.split)) if whole.shows_rates else (),
         spoken=tuple(replace(one, cases=()) for one in facts),
         places={} if whole.ranking is not None else _places(whole.comparisons[0], facts[0]),
     )
@@ -79,20 +81,20 @@ def _read(store: Store, memory: Memory, question: Question, told: Told) -> Read:
 
 def _places(found: Comparison, baseline: RunFacts) -> dict[str, int]:
     """Where in the baseline the cases are that have a row of their own."""
-    named = {one.case for kind in ("fixed", "broken", "other") for one in flipped(found, kind)}
+    named = {one.case for kind in ("fixed", "broken", "other") for one in select_flips(found, kind)}
     before = {pair.baseline: pair.candidate for pair in found.unpaired.renamed}
     return {name: case.position for case in baseline.cases if (name := before.get(case.id, case.id)) in named}
 
 
-def flips_of(task: Task[Read], kind: str) -> list[tuple[str, int]]:
+def list_flips(task: Task[ComparisonResult], kind: str) -> list[tuple[str, int]]:
     """The cases of one table of a comparison, by id and repeat; none while it is not at hand."""
     if not task.has_ended or task.has_failed:
         return []
     found = task.result().compared.comparisons[0]
-    return [(one.case, one.repeat) for one in flipped(found, kind)]
+    return [(one.case, one.repeat) for one in select_flips(found, kind)]
 
 
-def flipped(found: Comparison, kind: str) -> Sequence[Flip | NotMeasured]:
+def select_flips(found: Comparison, kind: str) -> Sequence[Flip | NotMeasured]:
     """The cases of one table: those `broken`, those `fixed`, and those that are in no number."""
     if kind == "broken":
         return found.broken
@@ -102,7 +104,7 @@ def flipped(found: Comparison, kind: str) -> Sequence[Flip | NotMeasured]:
 # --- what is kept ------------------------------------------------------------------------------------------
 
 
-class Memory:
+class FactsCache:
     """The facts of the runs that were compared last; of a run that is not finished nothing is kept."""
 
     def __init__(self, most: int = _MOST_TRIALS) -> None:
@@ -116,7 +118,12 @@ class Memory:
         return len(self._kept)
 
     def facts(
-        self, store: Store, runs: Sequence[Run], *, by_digest: bool, told: Told = lambda _done, _total: None
+        self,
+        store: Store,
+        runs: Sequence[Run],
+        *,
+        by_digest: bool,
+        told: ProgressCallback = lambda _done, _total: None,
     ) -> list[RunFacts]:
         """What the trials of runs came to; those that are not here are read.
 

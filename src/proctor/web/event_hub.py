@@ -11,11 +11,11 @@ from starlette.responses import StreamingResponse
 
 from proctor.errors import ProctorError
 from proctor.web import internal_errors
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import Site, site_of
-from proctor.web.run_status import Followed, FollowedGroup, FollowedRun, Seen
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import Project, get_project
+from proctor.web.run_status import GroupLiveView, LiveSection, LiveView, RunLiveView
 from proctor.web.sse import event, streamed
-from proctor.web.templates_env import run_of
+from proctor.web.templates_env import load_run
 
 router = APIRouter()
 
@@ -33,10 +33,12 @@ _PATIENCE = 20
 """After so many looks in a row that failed, the page is told to load itself again, and says why."""
 
 
-class Watch:
+class Watcher:
     """One thing that is looked at for all who watch it, as long as anybody does."""
 
-    def __init__(self, look: Callable[[], Seen], pause_s: Callable[[], float] = lambda: EVERY_S) -> None:
+    def __init__(
+        self, look: Callable[[], LiveSection], pause_s: Callable[[], float] = lambda: EVERY_S
+    ) -> None:
         """Looks at nothing yet.
 
         Args:
@@ -45,18 +47,18 @@ class Watch:
         """
         self._look = look
         self._pause_s = pause_s
-        self._seen: Seen | None = None
+        self._seen: LiveSection | None = None
         self._waiters: dict[asyncio.Future[None], None] = {}
         self._task: asyncio.Task[None] | None = None
         self.watchers = 0
         self.looks = 0
         """How often it was looked at."""
 
-    async def changes(self) -> AsyncIterator[Seen | None]:
+    async def changes(self) -> AsyncIterator[LiveSection | None]:
         """What there is to see now, and each time it changes; None where nothing did for a while."""
         if self._task is None:
             self._task = asyncio.create_task(self._watching())
-        known: Seen | None = None
+        known: LiveSection | None = None
         while True:
             try:
                 async with asyncio.timeout(HEARTBEAT_S):
@@ -86,13 +88,13 @@ class Watch:
         failed = 0
         while True:
             try:
-                seen: Seen | None = await asyncio.to_thread(self._look)
+                seen: LiveSection | None = await asyncio.to_thread(self._look)
                 failed = 0
             except Exception as error:  # noqa: BLE001  # the page, loaded again, says what it is
                 failed += 1
                 if failed == 1 and not isinstance(error, ProctorError):
                     internal_errors.tell("while it watched", error)
-                seen = self._seen if failed < _PATIENCE else Seen("", done=True)
+                seen = self._seen if failed < _PATIENCE else LiveSection("", done=True)
             self.looks += 1
             if seen is not None and seen != self._seen:
                 self._seen = seen
@@ -111,19 +113,19 @@ class Watch:
             await asyncio.sleep(0)
 
 
-class Watches:
+class EventHub:
     """What is watched at one site; used from its event loop alone."""
 
     def __init__(self) -> None:
         """Nothing is watched."""
-        self.open: dict[str, Watch] = {}
+        self.open: dict[str, Watcher] = {}
 
     def pause_s(self) -> float:
         """How long nobody looks after a look: longer where many watch, or many things are watched."""
         watchers = sum(watch.watchers for watch in self.open.values())
         return max(EVERY_S, watchers * PAUSE_PER_WATCHER_S + len(self.open) * PAUSE_PER_WATCH_S)
 
-    async def events(self, key: str, followed: Followed) -> AsyncIterator[str]:
+    async def events(self, key: str, followed: LiveView) -> AsyncIterator[str]:
         """The events of one page.
 
         Args:
@@ -132,7 +134,7 @@ class Watches:
         """
         watch = self.open.get(key)
         if watch is None:
-            watch = self.open[key] = Watch(followed.look, self.pause_s)
+            watch = self.open[key] = Watcher(followed.look, self.pause_s)
         watch.watchers += 1
         try:
             async for seen in watch.changes():
@@ -146,26 +148,26 @@ class Watches:
                     del self.open[key]
 
 
-def watches_of(site: Site) -> Watches:
+def get_event_hub(project: Project) -> EventHub:
     """What is watched at a site."""
-    return site.shared("watches", Watches)
+    return project.get_shared("event hub", EventHub)
 
 
 @router.get("/starts/{group}/events")
 def follow_start(request: Request, group: str) -> StreamingResponse:
     """What was started under an id, as it goes on."""
-    site = site_of(request)
-    followed = FollowedGroup(site, group)
+    project = get_project(request)
+    followed = GroupLiveView(project, group)
     followed.look()  # there is such a thing
-    return streamed(watches_of(site).events(f"start {group}", followed))
+    return streamed(get_event_hub(project).events(f"start {group}", followed))
 
 
 @router.get("/runs/{run_id}/events")
 def follow_run(request: Request, run_id: str) -> StreamingResponse:
     """A run, as it goes on; what is held out is in its numbers."""
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
         if run.suite.split_rule is not None and run.settings.selection.split != "dev":
-            visitor_of(request).looks_at(store, run)  # its page has counted that already
-    return streamed(watches_of(site).events(f"run {run.id}", FollowedRun(site, run.id)))
+            get_session(request).record_access(store, run)  # its page has counted that already
+    return streamed(get_event_hub(project).events(f"run {run.id}", RunLiveView(project, run.id)))

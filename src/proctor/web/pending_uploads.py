@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Final
 
 from proctor.services.suites.upload import Upload
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 MOST_EACH: Final = 4
 """So many uploads of one visitor are held: one for each page that is likely open."""
@@ -16,7 +16,7 @@ MOST_BYTES: Final = 256 * 2**20
 """Of all visitors together: a few of the largest uploads."""
 
 
-class Shelf:
+class PendingUploads:
     """What was uploaded and not saved yet."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
@@ -29,27 +29,27 @@ class Shelf:
         self._held: OrderedDict[tuple[str, str], Upload] = OrderedDict()
         self._lock = Lock()
 
-    def put(self, visitor: str, upload: Upload) -> str:
+    def put(self, session: str, upload: Upload) -> str:
         """Hold an upload for a visitor; gives the key by which that visitor has it again."""
         key = secrets.token_urlsafe(12)
         with self._lock:
-            own = [place for place in self._held if place[0] == visitor]
+            own = [place for place in self._held if place[0] == session]
             for place in own[: max(0, len(own) + 1 - MOST_EACH)]:
                 del self._held[place]
-            self._held[visitor, key] = upload
+            self._held[session, key] = upload
             while len(self._held) > 1 and sum(one.size for one in self._held.values()) > self._most_bytes:
                 self._held.popitem(last=False)
         return key
 
-    def get(self, visitor: str, key: str) -> Upload | None:
+    def get(self, session: str, key: str) -> Upload | None:
         """The upload of a key; None where it is not held any more, or is another visitor's."""
         with self._lock:
-            upload = self._held.get((visitor, key))
+            upload = self._held.get((session, key))
             if upload is not None:
-                self._held.move_to_end((visitor, key))
+                self._held.move_to_end((session, key))
         return upload
 
 
-def shelf_of(site: Site) -> Shelf:
+def get_pending_uploads(project: Project) -> PendingUploads:
     """The shelf of a site."""
-    return site.shared("shelf", Shelf)
+    return project.get_shared("pending uploads", PendingUploads)

@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection
 from proctor.protocols import Store
 from proctor.services.runs.config import Config
 from proctor.stores import STORES
-from proctor.web.browser_sessions import Visitors
+from proctor.web.browser_sessions import BrowserSessions
 
 if TYPE_CHECKING:
     from proctor.services.runs.reading.catalogue_sync import Cataloguer
@@ -25,7 +25,7 @@ T = TypeVar("T")
 _NOTHING = Config()
 
 
-class Site:
+class Project:
     """One server's project; safe to use from many threads at once."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Site:
         self.token = token
         self.hosts: frozenset[str] = frozenset()
         """The values of the header Host that are answered, in small letters; set when the port is known."""
-        self.visitors = Visitors()
+        self.sessions = BrowserSessions()
         self._shared: dict[str, Any] = {}
         self._making = RLock()
 
@@ -85,7 +85,7 @@ class Site:
         finally:
             store.close()
 
-    def shared(self, name: str, make: Callable[[], T]) -> T:
+    def get_shared(self, name: str, make: Callable[[], T]) -> T:
         """What all requests share under a name; made by the first of them."""
         with self._making:
             if name not in self._shared:
@@ -96,7 +96,7 @@ class Site:
     @property
     def catalogue(self) -> Catalogue:
         """What is looked through quickly."""
-        return self.shared("catalogue", self._make_catalogue)
+        return self.get_shared("catalogue", self._make_catalogue)
 
     def _make_catalogue(self) -> Catalogue:
         """A catalogue beside the store, or beside none where the store cannot be written."""
@@ -105,7 +105,7 @@ class Site:
 
         if is_writable(str(self.store_path)):
             return Catalogue(f"{self.store_path}-catalogue")
-        folder = self.shared("catalogue folder", lambda: TemporaryDirectory(prefix="proctor-catalogue-"))
+        folder = self.get_shared("catalogue folder", lambda: TemporaryDirectory(prefix="proctor-catalogue-"))
         return Catalogue(str(Path(folder.name) / "catalogue"))
 
     @property
@@ -113,10 +113,10 @@ class Site:
         """What brings the catalogue up to date."""
         from proctor.services.runs.reading.catalogue_sync import Cataloguer
 
-        return self.shared("cataloguer", lambda: Cataloguer(self.store, self.catalogue))
+        return self.get_shared("cataloguer", lambda: Cataloguer(self.store, self.catalogue))
 
 
-def site_of(connection: HTTPConnection) -> Site:
+def get_project(connection: HTTPConnection) -> Project:
     """The site that a request is for."""
-    site: Site = connection.app.state.site
-    return site
+    project: Project = connection.app.state.project
+    return project

@@ -16,9 +16,9 @@ from proctor.protocols import Store
 from proctor.services.runs.reading.catalogue_sync import Looked
 from proctor.services.runs.reading.progress import Pace, Pacing, money_so_far, opening_of
 from proctor.stores.catalogue.records import Wanted
-from proctor.web.project import Site
-from proctor.web.runs.processes import Start, children_of
-from proctor.web.templates_env import NotThere, templates
+from proctor.web.project import Project
+from proctor.web.runs.processes import StartedRun, get_run_processes
+from proctor.web.templates_env import PageNotFound, templates
 
 _PATIENCE_S = 0.3
 """How long one look may read new trials of a run."""
@@ -26,7 +26,7 @@ _TRIED = 20
 """Among so many errors is one whose reason may be told."""
 
 
-class Seen(Struct, frozen=True):
+class LiveSection(Struct, frozen=True):
     """What one look came to."""
 
     html: str
@@ -34,14 +34,14 @@ class Seen(Struct, frozen=True):
     """Nothing changes any more."""
 
 
-class Followed(Protocol):
+class LiveView(Protocol):
     """Something that goes on."""
 
-    def look(self) -> Seen:
+    def look(self) -> LiveSection:
         """Look at it once; changes nothing but what is remembered of how fast it goes."""
 
 
-class Going(Struct, frozen=True, kw_only=True):
+class RunSnapshot(Struct, frozen=True, kw_only=True):
     """A run, as far as it is."""
 
     looked: Looked
@@ -102,21 +102,21 @@ _MOST_OPENINGS = 1_000
 """So many first lines of runs are remembered: to find one, all cases of a suite are read."""
 
 
-class RunLook:
+class RunPoller:
     """Looks at one run again and again."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, project: Project) -> None:
         """Looks at nothing yet.
 
         Args:
-            site: whose store it is in.
+            project: whose store it is in.
         """
-        self._site = site
+        self._project = project
         self._pacing = Pacing()
-        self._openings: dict[str, str] = site.shared("openings by run", dict)
+        self._openings: dict[str, str] = project.get_shared("openings by run", dict)
         self._why = ""
 
-    def going(self, store: Store, run: Run) -> Going:
+    def going(self, store: Store, run: Run) -> RunSnapshot:
         """The run now.
 
         Raises:
@@ -126,54 +126,54 @@ class RunLook:
             if len(self._openings) >= _MOST_OPENINGS:
                 self._openings.clear()
             self._openings[run.id] = opening_of(store, run)
-        looked = self._site.cataloguer.look_in(store, run, _PATIENCE_S)
-        return Going(
+        looked = self._project.cataloguer.look_in(store, run, _PATIENCE_S)
+        return RunSnapshot(
             looked=looked,
             opening=self._openings.get(run.id, ""),
             pace=self._pacing.pace(looked.done, looked.planned) if looked.alive else None,
             money=money_so_far(looked),
-            stopping=looked.alive and children_of(self._site).is_stopping(store, run),
+            stopping=looked.alive and get_run_processes(self._project).is_stopping(store, run),
             why=self._why_missing(looked),
         )
 
     def _why_missing(self, looked: Looked) -> str:
         if looked.counts.errors and not self._why:
-            missing = self._site.catalogue.page(looked.run.id, Wanted(verdicts=("error",)), limit=_TRIED)
+            missing = self._project.catalogue.page(looked.run.id, Wanted(verdicts=("error",)), limit=_TRIED)
             self._why = next((line.why for line in missing.lines if line.why and not line.sealed), "")
         return self._why
 
 
-class FollowedRun:
+class RunLiveView:
     """A run that is watched, whoever makes it."""
 
-    def __init__(self, site: Site, run_id: str) -> None:
+    def __init__(self, project: Project, run_id: str) -> None:
         """Looks at nothing yet."""
-        self._site = site
+        self._project = project
         self._run_id = run_id
-        self._look = RunLook(site)
+        self._look = RunPoller(project)
 
-    def look(self) -> Seen:
+    def look(self) -> LiveSection:
         """Look at it once.
 
         Raises:
             StoreError: it is not there, or the store cannot be read.
         """
-        with self._site.store() as store:
+        with self._project.store() as store:
             going = self._look.going(store, store.run(self._run_id))
-        html = templates(self._site).get_template("run_live.html").render(going=going, looked=going.looked)
-        return Seen(html, done=going.looked.whole and not going.looked.alive)
+        html = templates(self._project).get_template("run_live.html").render(going=going, looked=going.looked)
+        return LiveSection(html, done=going.looked.whole and not going.looked.alive)
 
 
-class Group(Struct, frozen=True, kw_only=True):
+class GroupSnapshot(Struct, frozen=True, kw_only=True):
     """What was started together, as far as it is."""
 
     id: str
-    start: Start | None
+    start: StartedRun | None
     """None for what was not started from a page."""
     alive: bool
     said: tuple[str, ...] = ()
     """What the child said on stderr."""
-    runs: tuple[Going, ...] = ()
+    runs: tuple[RunSnapshot, ...] = ()
 
     @property
     def waited_s(self) -> int:
@@ -189,7 +189,7 @@ class Group(Struct, frozen=True, kw_only=True):
         return [name for name in asked if name not in begun]
 
     @property
-    def still(self) -> list[Going]:
+    def still(self) -> list[RunSnapshot]:
         """Its runs that go on."""
         return [going for going in self.runs if going.looked.alive]
 
@@ -199,16 +199,16 @@ class Group(Struct, frozen=True, kw_only=True):
         return not self.alive and all(going.looked.whole for going in self.runs)
 
 
-class FollowedGroup:
+class GroupLiveView:
     """All that was started together."""
 
-    def __init__(self, site: Site, group: str) -> None:
+    def __init__(self, project: Project, group: str) -> None:
         """Looks at nothing yet."""
-        self._site = site
+        self._project = project
         self._group = group
-        self._looks: dict[str, RunLook] = {}
+        self._looks: dict[str, RunPoller] = {}
 
-    def now(self, store: Store, *, newest: bool = False) -> Group:
+    def now(self, store: Store, *, newest: bool = False) -> GroupSnapshot:
         """All of it now.
 
         Args:
@@ -219,31 +219,31 @@ class FollowedGroup:
             NotThere: nothing was started under that id.
             StoreError: the store cannot be read.
         """
-        children = children_of(self._site)
-        start = children.find(self._group)
-        alive = start is not None and children.is_alive(start)  # before its runs: it may end meanwhile
-        runs = children.runs(store, self._group, newest=newest)
+        processes = get_run_processes(self._project)
+        start = processes.find(self._group)
+        alive = start is not None and processes.is_alive(start)  # before its runs: it may end meanwhile
+        runs = processes.runs(store, self._group, newest=newest)
         found = {run.id for run in runs}
         runs = [*_there(store, [run_id for run_id in self._looks if run_id not in found]), *runs]
         if start is None and not runs:
-            raise NotThere(f"Nothing was started here as {self._group[:80]!r}.")
-        going = [self._looks.setdefault(run.id, RunLook(self._site)).going(store, run) for run in runs]
-        return Group(
+            raise PageNotFound(f"Nothing was started here as {self._group[:80]!r}.")
+        going = [self._looks.setdefault(run.id, RunPoller(self._project)).going(store, run) for run in runs]
+        return GroupSnapshot(
             id=self._group,
             start=start,
             alive=alive or any(one.looked.alive for one in going),
-            said=() if start is None else tuple(children.said(start)),
+            said=() if start is None else tuple(processes.said(start)),
             runs=tuple(going),
         )
 
-    def look(self) -> Seen:
+    def look(self) -> LiveSection:
         """Look at it once.
 
         Raises:
             NotThere: nothing was started under that id.
             StoreError: the store cannot be read.
         """
-        with self._site.store() as store:
+        with self._project.store() as store:
             group = self.now(store, newest=bool(self._looks))
-        html = templates(self._site).get_template("started_live.html").render(group=group)
-        return Seen(html, done=group.done)
+        html = templates(self._project).get_template("started_live.html").render(group=group)
+        return LiveSection(html, done=group.done)

@@ -17,19 +17,19 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from proctor.errors import ProctorError
-from proctor.web.browser_sessions import Visitor, visitor_of
-from proctor.web.project import Site
+from proctor.web.browser_sessions import BrowserSession, get_session
+from proctor.web.project import Project
 
-MOST_BYTES = 64 * 2**20
+MAX_BODY_BYTES = 64 * 2**20
 """Of one request: a bundle of some ten thousand answers, which is more than a person uploads by hand."""
-MOST_OF_STRANGERS = 64 * 2**10
+MAX_ANONYMOUS_BYTES = 64 * 2**10
 """Of one request of whoever has not shown the token yet: it holds no more than that."""
-MOST_BY_TYPE = {"application/x-www-form-urlencoded": 2 * 2**20, "application/json": 32 * 2**20}
+MAX_BYTES_BY_TYPE = {"application/x-www-form-urlencoded": 2 * 2**20, "application/json": 32 * 2**20}
 """Of one request of that type: it is read whole before anything is done with it, while others wait."""
-MOST_TEXT = 24 * 2**20
+MAX_FIELD_BYTES = 24 * 2**20
 """Of one field of a form, such as the text of a suite."""
-MOST_FILES = 1_000
-MOST_FIELDS = 2_000
+MAX_FILES = 1_000
+MAX_FIELDS = 2_000
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _READ = "proctor.form"
 _OPEN = ("/static/", "/login", "/favicon.ico")
@@ -47,7 +47,7 @@ HEADERS = {
 """Of every response. A page loads nothing from elsewhere, runs no script but ours, and is in no frame."""
 
 
-class Refused(ProctorError):
+class RequestRefused(ProctorError):
     """A request that is not answered, with the status that says why."""
 
     def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
@@ -56,19 +56,21 @@ class Refused(ProctorError):
         self.headers = headers or {}
 
 
-class Guard:
+class SecurityMiddleware:
     """Checks every request before anything else sees it, and puts the headers on every response."""
 
-    def __init__(self, app: ASGIApp, site: Site, refuse: Callable[[Request, Refused], Response]) -> None:
+    def __init__(
+        self, app: ASGIApp, project: Project, refuse: Callable[[Request, RequestRefused], Response]
+    ) -> None:
         """Wraps an application.
 
         Args:
             app: what is guarded.
-            site: knows the hosts, the token and the visitors.
+            project: knows the hosts, the token and the visitors.
             refuse: what is answered instead.
         """
         self._app = app
-        self._site = site
+        self._project = project
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,85 +79,89 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        known = self._visitor(scope, headers)
-        visitor, shown = known or Visitor(), None if known is None else known.id
-        scope["proctor.visitor"] = visitor
+        known = self._session(scope, headers)
+        session, shown = known or BrowserSession(), None if known is None else known.id
+        scope["proctor.session"] = session
         scope["app"] = self._app  # by which the page that refuses knows its site, as every other does
-        refused = self._why_not(scope, headers, visitor)
+        refused = self._why_not(scope, headers, session)
         if known is None and refused is None and not scope["path"].startswith("/static/"):
-            self._site.visitors.keep(visitor)
+            self._project.sessions.add(session)
 
         async def respond(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._finish(MutableHeaders(scope=message), shown, visitor)
+                self._finish(MutableHeaders(scope=message), shown, session)
             await send(message)
 
         if refused is None:
-            await self._app(scope, _counted(receive, self._most(scope, headers, visitor)), respond)
+            await self._app(scope, _counted(receive, self._most(scope, headers, session)), respond)
         else:
             await self._refuse(Request(scope), refused)(scope, receive, respond)
 
-    def _visitor(self, scope: Scope, headers: Headers) -> Visitor | None:
+    def _session(self, scope: Scope, headers: Headers) -> BrowserSession | None:
         if _is_api(scope):
-            return self._site.visitors.program
+            return self._project.sessions.api_session
         # What other servers of this host have put into the header is not always as the standard has it.
-        return self._site.visitors.find(cookie_parser(headers.get("cookie", "")).get(self._site.cookie))
+        return self._project.sessions.find(cookie_parser(headers.get("cookie", "")).get(self._project.cookie))
 
-    def _why_not(self, scope: Scope, headers: Headers, visitor: Visitor) -> Refused | None:
+    def _why_not(self, scope: Scope, headers: Headers, session: BrowserSession) -> RequestRefused | None:
         """Why a request is not answered; None where it is."""
         host = headers.get("host", "").lower()
-        if host not in self._site.hosts:
-            return Refused(421, f"This server is not {host!r}. Open it by the address that it printed.")
+        if host not in self._project.hosts:
+            return RequestRefused(
+                421, f"This server is not {host!r}. Open it by the address that it printed."
+            )
         if scope["method"] not in _SAFE and not _is_own(headers, host):
-            return Refused(403, "Another site sent this. Nothing was changed.")
+            return RequestRefused(403, "Another site sent this. Nothing was changed.")
         if _is_part_of_another(headers):
-            return Refused(403, "Another site wants to show this as a part of it. Open it by a link.")
-        length, most = headers.get("content-length", "0"), self._most(scope, headers, visitor)
+            return RequestRefused(403, "Another site wants to show this as a part of it. Open it by a link.")
+        length, most = headers.get("content-length", "0"), self._most(scope, headers, session)
         if not length.isascii() or not length.isdigit() or int(length) > most:
-            return too_large(most)
-        return self._who(scope, headers, visitor)
+            return body_too_large(most)
+        return self._who(scope, headers, session)
 
-    def _most(self, scope: Scope, headers: Headers, visitor: Visitor) -> int:
+    def _most(self, scope: Scope, headers: Headers, session: BrowserSession) -> int:
         """How many bytes of a request are read; of the API, none before the token was shown."""
-        if self._site.token is not None and not visitor.allowed and not _is_api(scope):
-            return MOST_OF_STRANGERS
+        if self._project.token is not None and not session.is_logged_in and not _is_api(scope):
+            return MAX_ANONYMOUS_BYTES
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        return MOST_BY_TYPE.get(kind, MOST_BYTES)
+        return MAX_BYTES_BY_TYPE.get(kind, MAX_BODY_BYTES)
 
-    def _who(self, scope: Scope, headers: Headers, visitor: Visitor) -> Refused | None:
-        token = self._site.token
-        if token is None or visitor.allowed or scope["path"].startswith(_OPEN):
+    def _who(self, scope: Scope, headers: Headers, session: BrowserSession) -> RequestRefused | None:
+        token = self._project.token
+        if token is None or session.is_logged_in or scope["path"].startswith(_OPEN):
             return None
         scheme, _, shown = headers.get("authorization", "").partition(" ")
         if _is_api(scope):
-            if scheme.lower() == "bearer" and same(shown.strip(), token):
+            if scheme.lower() == "bearer" and constant_time_equal(shown.strip(), token):
                 return None
-            return Refused(
+            return RequestRefused(
                 401, "Send the server's token: `Authorization: Bearer TOKEN`.", {"www-authenticate": "Bearer"}
             )
         asked = scope["path"] + (
             f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
         )
         place = f"/login?{urlencode({'next': asked})}" if scope["method"] in _SAFE else "/login"
-        return Refused(303, "Show the server's token first.", {"location": place})
+        return RequestRefused(303, "Show the server's token first.", {"location": place})
 
-    def _finish(self, headers: MutableHeaders, shown: str | None, visitor: Visitor) -> None:
+    def _finish(self, headers: MutableHeaders, shown: str | None, session: BrowserSession) -> None:
         for name, value in HEADERS.items():
             headers.setdefault(name, value)
         headers.setdefault("cache-control", "no-store")  # what models said is nobody else's to keep
-        if visitor.id != shown and self._site.visitors.find(visitor.id) is visitor:
-            headers.append("set-cookie", f"{self._site.cookie}={visitor.id}; Path=/; HttpOnly; SameSite=Lax")
+        if session.id != shown and self._project.sessions.find(session.id) is session:
+            headers.append(
+                "set-cookie", f"{self._project.cookie}={session.id}; Path=/; HttpOnly; SameSite=Lax"
+            )
 
 
-def same(shown: str, token: str) -> bool:
+def constant_time_equal(shown: str, token: str) -> bool:
     """Whether a token is the right one, in a time that does not tell how much of it is."""
     return hmac.compare_digest(shown.encode("utf-8", "replace"), token.encode("utf-8"))
 
 
-def too_large(most: int = MOST_BYTES) -> Refused:
+def body_too_large(most: int = MAX_BODY_BYTES) -> RequestRefused:
     """What is said of a body that is too large."""
     size = f"{most // 2**20} MB" if most >= 2**20 else f"{most // 2**10} KB"
-    return Refused(413, f"That is more than {size} at once. Use the command line for it.")
+    return RequestRefused(413, f"That is more than {size} at once. Use the command line for it.")
 
 
 def _is_api(scope: Scope) -> bool:
@@ -186,7 +192,7 @@ def _counted(receive: Receive, most: int) -> Receive:
         if message["type"] == "http.request":
             read += len(message.get("body", b""))
             if read > most:
-                raise too_large(most)
+                raise body_too_large(most)
         return message
 
     return counting
@@ -195,7 +201,7 @@ def _counted(receive: Receive, most: int) -> Receive:
 # --- forms -------------------------------------------------------------------------------------------------
 
 
-class Upload:
+class FormFile:
     """A file of a form."""
 
     def __init__(self, name: str, data: bytes) -> None:
@@ -209,10 +215,10 @@ class Upload:
         self.data = data
 
 
-class Form:
+class PageForm:
     """The fields of a form that was sent by a page of ours."""
 
-    def __init__(self, fields: list[tuple[str, str]], files: list[tuple[str, Upload]]) -> None:
+    def __init__(self, fields: list[tuple[str, str]], files: list[tuple[str, FormFile]]) -> None:
         """All fields in their order, those with files apart."""
         self._fields = fields
         self._files = files
@@ -225,22 +231,22 @@ class Form:
         """All values of a field."""
         return [value for key, value in self._fields if key == name]
 
-    def files(self, name: str) -> list[Upload]:
+    def files(self, name: str) -> list[FormFile]:
         """The files of a field; one that was left empty has none."""
         return [file for key, file in self._files if key == name]
 
 
-async def form_of(request: Request) -> Form:
+async def read_form(request: Request) -> PageForm:
     """The form of a request: of a page of ours, and not too large.
 
     Raises:
         Refused: it has another token than this visitor's pages have, is too large, or is no form.
     """
-    known: Form | None = request.scope.get(_READ)  # the guard has read it before the page does
+    known: PageForm | None = request.scope.get(_READ)  # the guard has read it before the page does
     form = known or await _read(request)
     request.scope[_READ] = form
-    if not same(form.text("csrf"), visitor_of(request).csrf):
-        raise Refused(
+    if not constant_time_equal(form.text("csrf"), get_session(request).csrf):
+        raise RequestRefused(
             403,
             "This page was open before the server was started again, or is another site's. Nothing was "
             "changed. Go back, reload the page, and send it again.",
@@ -248,29 +254,29 @@ async def form_of(request: Request) -> Form:
     return form
 
 
-async def _read(request: Request) -> Form:
+async def _read(request: Request) -> PageForm:
     try:
-        data = await request.form(max_files=MOST_FILES, max_fields=MOST_FIELDS, max_part_size=MOST_TEXT)
+        data = await request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
     except HTTPException as error:
-        raise Refused(400, f"This form cannot be read: {error.detail}") from None
+        raise RequestRefused(400, f"This form cannot be read: {error.detail}") from None
     except ClientDisconnect:  # whoever sent it has gone, which is no fault of anybody's
-        raise Refused(400, "This form ended before all of it was there.") from None
-    fields, files = list[tuple[str, str]](), list[tuple[str, Upload]]()
+        raise RequestRefused(400, "This form ended before all of it was there.") from None
+    fields, files = list[tuple[str, str]](), list[tuple[str, FormFile]]()
     for name, value in data.multi_items():
         if isinstance(value, UploadFile):
             if value.filename:
-                files.append((name, Upload(value.filename, await value.read())))
+                files.append((name, FormFile(value.filename, await value.read())))
         else:
             fields.append((name, value.replace("\r\n", "\n")))  # browsers send other line ends than they show
     await data.close()
-    return Form(fields, files)
+    return PageForm(fields, files)
 
 
-async def checked(request: Request) -> None:
+async def check_csrf(request: Request) -> None:
     """What every route of a page depends on: no change without the form's token.
 
     Raises:
         Refused: as `form_of`.
     """
     if request.method not in _SAFE:
-        await form_of(request)
+        await read_form(request)

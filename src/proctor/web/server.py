@@ -13,7 +13,7 @@ from proctor.errors import UsageError
 from proctor.web.app import make_app
 from proctor.web.client_limits import DEFAULT_LIMITS, ServerLimits
 from proctor.web.http_protocol import IdleConnections, LimitedProtocol
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _TRIED = 20
@@ -38,7 +38,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def bound(host: str, port: int, *, exactly: bool) -> socket.socket:
+def bind_socket(host: str, port: int, *, exactly: bool) -> socket.socket:
     """A socket that listens on that host and port; whoever comes now waits until it is served.
 
     Args:
@@ -69,7 +69,7 @@ def bound(host: str, port: int, *, exactly: bool) -> socket.socket:
     raise UsageError(f"Nothing can be served at {host}:{port}: {why}. Choose another one with --port.")
 
 
-def hosts_of(host: str, port: int, more: Iterable[str] = ()) -> frozenset[str]:
+def allowed_hosts(host: str, port: int, more: Iterable[str] = ()) -> frozenset[str]:
     """The values of the header Host by which a server may be called.
 
     Args:
@@ -114,16 +114,16 @@ def raise_file_limit(wanted: int = MAX_OPEN_FILES) -> int:
     return allowed
 
 
-def serve(site: Site, made: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
+def serve(project: Project, made: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
     """Serve a site until the process is told to stop.
 
     Args:
-        site: the site; its hosts are set.
+        project: the site; its hosts are set.
         made: where it listens.
         ready: called when the first request can come.
     """
     try:
-        make_server(site, ready).run(sockets=[made])
+        make_server(project, ready).run(sockets=[made])
     finally:
         made.close()
 
@@ -141,13 +141,13 @@ class _Server(uvicorn.Server):
 
 
 def make_server(
-    site: Site, ready: Callable[[], None] = lambda: None, limits: ServerLimits = DEFAULT_LIMITS
+    project: Project, ready: Callable[[], None] = lambda: None, limits: ServerLimits = DEFAULT_LIMITS
 ) -> uvicorn.Server:
     """The server of a site, not yet started; `ready` is called when it is."""
     # h11 is always there; httptools, which may be, takes a second Host, and headers of any size.
     protocol = partial(LimitedProtocol, limits=limits, idle=IdleConnections(limits.idle_connections))
     config = uvicorn.Config(
-        make_app(site, limits),
+        make_app(project, limits),
         log_level="critical",
         access_log=False,
         server_header=False,

@@ -17,11 +17,11 @@ from typing import Generic, TypeVar
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from proctor.web.project import site_of
+from proctor.web.project import get_project
 from proctor.web.sse import event, streamed
 
 T = TypeVar("T")
-Told = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Told how much is done of how much."""
 
 _AT_ONCE = 2
@@ -80,7 +80,7 @@ class Task(Generic[T]):
         assert self._result is not None
         return self._result
 
-    def run(self, make: Callable[[Told], T]) -> None:
+    def run(self, make: Callable[[ProgressCallback], T]) -> None:
         """Do it."""
         try:
             self._result = make(self._told)
@@ -93,7 +93,7 @@ class Task(Generic[T]):
         self.done, self.total = done, total
 
 
-class Desk:
+class TaskRunner:
     """What one server does beside its requests, a few at a time; safe to use from many threads."""
 
     def __init__(self) -> None:
@@ -102,7 +102,9 @@ class Desk:
         self._lock = Lock()
         self._room = Semaphore(_AT_ONCE)
 
-    def ask(self, key: Hashable, make: Callable[[Told], T], what: str, *, lasting: bool = True) -> Task[T]:
+    def ask(
+        self, key: Hashable, make: Callable[[ProgressCallback], T], what: str, *, lasting: bool = True
+    ) -> Task[T]:
         """The task of a key: the one that is there, or a new one that begins as soon as there is room.
 
         Args:
@@ -123,7 +125,7 @@ class Desk:
         Thread(target=self._run, args=(task, make), daemon=True).start()
         return task
 
-    def _run(self, task: Task[T], make: Callable[[Told], T]) -> None:
+    def _run(self, task: Task[T], make: Callable[[ProgressCallback], T]) -> None:
         with self._room:
             task.run(make)
 
@@ -138,22 +140,22 @@ class Desk:
             del self._tasks[key]
 
 
-def desk_of(request: Request) -> Desk:
+def get_task_runner(request: Request) -> TaskRunner:
     """The desk of the site that a request is for."""
-    return site_of(request).shared("desk", Desk)
+    return get_project(request).get_shared("tasks", TaskRunner)
 
 
-def followed(desk: Desk, task_id: str, shown: Callable[[Task[object]], str]) -> StreamingResponse:
+def stream_task(tasks: TaskRunner, task_id: str, shown: Callable[[Task[object]], str]) -> StreamingResponse:
     """A task's progress as server-sent events, of which the last one says that it is done.
 
     Args:
-        desk: where it is.
+        tasks: where it is.
         task_id: its id; one that is not known is done.
         shown: the section of a page that tells how far it is.
     """
 
     async def events() -> AsyncIterator[str]:
-        task, sent = desk.find(task_id), None
+        task, sent = tasks.find(task_id), None
         while task is not None and not task.has_ended:
             if sent != (task.done, task.total):
                 sent = task.done, task.total

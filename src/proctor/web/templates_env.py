@@ -18,8 +18,8 @@ from proctor.errors import ProctorError, StoreError
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.html_templates import environment
-from proctor.web.browser_sessions import Visitor, visitor_of
-from proctor.web.project import Site, site_of
+from proctor.web.browser_sessions import BrowserSession, get_session
+from proctor.web.project import Project, get_project
 
 PLACES = {
     "/suites": "Suites",
@@ -35,30 +35,30 @@ _INSIDE = {"/suite": "/suites", "/starts": "/run"}
 """Addresses that belong to another place."""
 
 
-class NotThere(ProctorError):
+class PageNotFound(ProctorError):
     """What a page is asked for is not there."""
 
 
-def templates(site: Site) -> Environment:
+def templates(project: Project) -> Environment:
     """The templates of a site's pages, and those that reports share with them."""
-    return site.shared("templates", lambda: _templates(site))
+    return project.get_shared("templates", lambda: _templates(project))
 
 
-def _templates(site: Site) -> Environment:
+def _templates(project: Project) -> Environment:
     made = environment(PackageLoader("proctor.web"))
     made.globals.update(url=url, places=PLACES, proctor_version=__version__)
-    made.filters["in_terminal"] = partial(_in_terminal, site)
+    made.filters["in_terminal"] = partial(_in_terminal, project)
     return made
 
 
-def _in_terminal(site: Site, command: str) -> str:
+def _in_terminal(project: Project, command: str) -> str:
     """A command as it finds this site's store; a bundle is verified without one."""
-    if not site.store_words or "--store" in command or command.startswith("proctor verify "):
+    if not project.store_words or "--store" in command or command.startswith("proctor verify "):
         return command
-    return f"{command} {shlex.join(site.store_words)}"
+    return f"{command} {shlex.join(project.store_words)}"
 
 
-def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+def render_page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """A page.
 
     Args:
@@ -67,22 +67,22 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
         status: its status.
         **values: what the template shows.
     """
-    visitor, site = visitor_of(request), site_of(request)
+    session, project = get_session(request), get_project(request)
     known = {
         "here": _place_of(request.url.path),
-        "visitor": visitor,
-        "site": site,
-        "csrf": _csrf_field(visitor),
-        "told": visitor.told() if request.method in ("GET", "POST") else [],
+        "session": session,
+        "project": project,
+        "csrf": _csrf_field(session),
+        "flashes": session.pop_flashes() if request.method in ("GET", "POST") else [],
     }
-    return HTMLResponse(templates(site).get_template(template).render(**known, **values), status)
+    return HTMLResponse(templates(project).get_template(template).render(**known, **values), status)
 
 
-def part(request: Request, template: str, **values: Any) -> str:
+def render_fragment(request: Request, template: str, **values: Any) -> str:
     """A piece of a page that is sent alone, as to a live section."""
-    visitor, site = visitor_of(request), site_of(request)
-    known = {"visitor": visitor, "site": site, "csrf": _csrf_field(visitor)}
-    return templates(site).get_template(template).render(**known, **values)
+    session, project = get_session(request), get_project(request)
+    known = {"session": session, "project": project, "csrf": _csrf_field(session)}
+    return templates(project).get_template(template).render(**known, **values)
 
 
 def url(path: str, **query: Any) -> str:
@@ -91,7 +91,7 @@ def url(path: str, **query: Any) -> str:
     return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
 
-def run_of(store: Store, run_id: str) -> Run:
+def load_run(store: Store, run_id: str) -> Run:
     """The run of exactly that id.
 
     Raises:
@@ -100,14 +100,14 @@ def run_of(store: Store, run_id: str) -> Run:
     try:
         run = store.run(run_id)
     except StoreError as error:
-        raise NotThere(str(error)) from None
+        raise PageNotFound(str(error)) from None
     if run.id != run_id:
-        raise NotThere(f"There is no run {run_id!r} here.")
+        raise PageNotFound(f"There is no run {run_id!r} here.")
     return run
 
 
-def _csrf_field(visitor: Visitor) -> Callable[[], Markup]:
-    field = Markup('<input type="hidden" name="csrf" value="{}">').format(visitor.csrf)
+def _csrf_field(session: BrowserSession) -> Callable[[], Markup]:
+    field = Markup('<input type="hidden" name="csrf" value="{}">').format(session.csrf)
     return lambda: field
 
 

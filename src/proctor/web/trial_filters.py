@@ -32,14 +32,14 @@ _LONGEST = 1000
 """Letters of one word that are looked at."""
 
 
-class Chip(Struct, frozen=True):
+class FilterChip(Struct, frozen=True):
     """One word of a filter, with the address of the same page without it."""
 
     word: str
     address: str
 
 
-def wanted_of(request: Request) -> Wanted:
+def parse_filter(request: Request) -> Wanted:
     """Which trials an address asks for; what it does not say leaves none out."""
     query = request.query_params
     several = {name: _words(query, name) for name in _SEVERAL}
@@ -56,35 +56,35 @@ def wanted_of(request: Request) -> Wanted:
     )
 
 
-def sort_of(request: Request) -> str:
+def parse_sort(request: Request) -> str:
     """The order that an address asks for."""
     word = request.query_params.get("sort", "")
     return word if word.removeprefix("-") in SORTS else "position"
 
 
-def query_of(request: Request) -> dict[str, list[str]]:
+def filter_query(request: Request) -> dict[str, list[str]]:
     """The filter and the order of an address, for the addresses of what is shown by them."""
     query = request.query_params
     words = {name: list(_words(query, name)) for name in (*_SEVERAL, *_SINGLE)}
     return {name: given for name, given in words.items() if given} | (
-        {"sort": [sort_of(request)]} if sort_of(request) != "position" else {}
+        {"sort": [parse_sort(request)]} if parse_sort(request) != "position" else {}
     )
 
 
-def chips(request: Request, path: str) -> Iterator[Chip]:
+def filter_chips(request: Request, path: str) -> Iterator[FilterChip]:
     """Each word of the filter of an address, which one removes by following it.
 
     Args:
         request: with the address.
         path: the page's.
     """
-    query = query_of(request)
+    query = filter_query(request)
     for name in (*_SEVERAL, *_SINGLE):
         for word in query.get(name, ()):
             left = [other for other in query[name] if other != word]
             rest = {other: words for other, words in query.items() if other != name}
             shown = f"“{word}”" if name == "text" else word
-            yield Chip(f"{_SAID[name]}{shown}", url(path, **rest, **({name: left} if left else {})))
+            yield FilterChip(f"{_SAID[name]}{shown}", url(path, **rest, **({name: left} if left else {})))
 
 
 def _words(query: QueryParams, name: str) -> tuple[str, ...]:

@@ -14,13 +14,20 @@ from starlette.routing import compile_path
 
 from proctor import __version__
 from proctor.errors import ProctorError
-from proctor.web.api.openapi import DESCRIPTION, PATH, TAGS, document_of
-from proctor.web.api.problems import KINDS, PREFIX, invalid, problem, refusal_of, unknown_fields
+from proctor.web.api.openapi import DESCRIPTION, PATH, TAGS, openapi_document
+from proctor.web.api.problems import (
+    KINDS,
+    PREFIX,
+    invalid,
+    problem_from_error,
+    problem_response,
+    unknown_fields,
+)
 from proctor.web.api.requests import UnknownParameters, known_parameters, known_query
-from proctor.web.api.responses import answer
-from proctor.web.project import Site
-from proctor.web.security import Refused
-from proctor.web.templates_env import NotThere
+from proctor.web.api.responses import json_response
+from proctor.web.project import Project
+from proctor.web.security import RequestRefused
+from proctor.web.templates_env import PageNotFound
 
 ROUTERS = (
     "proctor.web.api.suites:router",
@@ -40,10 +47,10 @@ def mount(app: FastAPI) -> None:
     Args:
         app: the application; its `state.site` is set.
     """
-    app.mount(PATH, make_api(app.state.site))
+    app.mount(PATH, make_api(app.state.project))
 
 
-def make_api(site: Site) -> FastAPI:
+def make_api(project: Project) -> FastAPI:
     """The API of a site."""
     api = FastAPI(
         title="Proctor",
@@ -58,7 +65,7 @@ def make_api(site: Site) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
         dependencies=[Depends(known_query)],
     )
-    api.state.site = site
+    api.state.project = project
     for place in ROUTERS:
         module, _, name = place.partition(":")
         api.include_router(getattr(import_module(module), name))
@@ -81,7 +88,7 @@ _UNTOLD = ("/openapi.json", "/problems/{name}")
 @own_router.get("/openapi.json", include_in_schema=False)
 def openapi(request: Request) -> Response:
     """The OpenAPI document."""
-    return answer(document_of(request.app))
+    return json_response(openapi_document(request.app))
 
 
 @own_router.get("/problems/{name}", include_in_schema=False)
@@ -89,8 +96,10 @@ def about_problem(name: str) -> Response:
     """What a type of problems means."""
     kind = KINDS.get(name)
     if kind is None:
-        raise NotThere(f"There is no problem {name!r}. The document /api/v1/openapi.json has all of them.")
-    return answer({"type": f"{PREFIX}{name}", **kind._asdict()})
+        raise PageNotFound(
+            f"There is no problem {name!r}. The document /api/v1/openapi.json has all of them."
+        )
+    return json_response({"type": f"{PREFIX}{name}", **kind._asdict()})
 
 
 # --- problems ----------------------------------------------------------------------------------------------
@@ -98,27 +107,31 @@ def about_problem(name: str) -> Response:
 
 def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, ProctorError)
-    return refusal_of(error, request.url.path)
+    return problem_from_error(error, request.url.path)
 
 
 def _no_such_address(request: Request, error: Exception) -> Response:
     """A path or a method that is not there; or a body that cannot be read."""
     assert isinstance(error, HTTPException)
-    if isinstance(error.__cause__, Refused):  # the body grew too large while it was read
-        return refusal_of(error.__cause__, request.url.path)
+    if isinstance(error.__cause__, RequestRefused):  # the body grew too large while it was read
+        return problem_from_error(error.__cause__, request.url.path)
     path = request.url.path
     if error.status_code == 404:
-        return problem(404, f"There is no {path}. {PATH}/openapi.json lists what there is.", instance=path)
+        return problem_response(
+            404, f"There is no {path}. {PATH}/openapi.json lists what there is.", instance=path
+        )
     if error.status_code == 405:
         allowed = ", ".join(_methods(request))
         detail = f"{path} does not take {request.method}. It takes: {allowed}."
-        return problem(405, detail, headers={"allow": allowed}, instance=path)
-    return problem(400, f"The body cannot be read: {error.detail}.", instance=path)
+        return problem_response(405, detail, headers={"allow": allowed}, instance=path)
+    return problem_response(400, f"The body cannot be read: {error.detail}.", instance=path)
 
 
 def _methods(request: Request) -> list[str]:
     """What an address takes, all of its operations together."""
-    paths: dict[str, Iterable[str]] = dict.fromkeys(_UNTOLD, ("get",)) | document_of(request.app)["paths"]
+    paths: dict[str, Iterable[str]] = (
+        dict.fromkeys(_UNTOLD, ("get",)) | openapi_document(request.app)["paths"]
+    )
     inner = request.url.path.removeprefix(PATH)
     fitting = (methods for path, methods in paths.items() if compile_path(path)[0].match(inner))
     return sorted({method.upper() for methods in fitting for method in methods})
@@ -136,4 +149,4 @@ def _unknown(request: Request, error: Exception) -> Response:
 
 def _broke(request: Request, _error: Exception) -> Response:
     """A fault of Proctor's own, which the application around this one tells of in the terminal."""
-    return problem(500, KINDS["broken"].about, instance=request.url.path)
+    return problem_response(500, KINDS["broken"].about, instance=request.url.path)

@@ -13,55 +13,64 @@ from proctor.reports.formatting import utc
 from proctor.web.api.models import certificates as models
 from proctor.web.api.problems import Conflict
 from proctor.web.api.requests import JSON, LOCATION, RunId, zip_body
-from proctor.web.api.responses import answer
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.bundle_checks import verified
-from proctor.web.certificate_files import FILES, Kept, NotMade, kept, kept_of, key_of, make, reveal
-from proctor.web.project import Site, site_of
-from proctor.web.templates_env import NotThere, run_of
+from proctor.web.api.responses import json_response
+from proctor.web.browser_sessions import get_session
+from proctor.web.bundle_checks import check_bundle
+from proctor.web.certificate_files import (
+    FILES,
+    CertificateError,
+    KeptCertificate,
+    create_certificate,
+    find_certificate,
+    load_certificates,
+    resolve_key,
+    reveal,
+)
+from proctor.web.project import Project, get_project
+from proctor.web.templates_env import PageNotFound, load_run
 
 router = APIRouter(tags=["certificates"])
 
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
-_FILE = {"description": "The file.", "content": dict.fromkeys(models.FileTypes, _BYTES)}
+_FILE = {"description": "The file.", "content": dict.fromkeys(models.FILE_MEDIA_TYPES, _BYTES)}
 _ARCHIVE = {"requestBody": {"required": True, "content": {"application/zip": _BYTES}}}
 
 
 @router.get("/certificates", response_model=models.CertificateList)
 def list_certificates(request: Request) -> Response:
     """The certificates that were made here, newest first."""
-    rows = [_row(one) for one in kept(site_of(request))]
-    return answer({"certificates": rows})
+    rows = [_row(one) for one in load_certificates(get_project(request))]
+    return json_response({"certificates": rows})
 
 
 @router.post(
     "/certificates",
-    response_model=models.CertificateRow,
+    response_model=models.StoredCertificate,
     status_code=201,
     responses={201: {"headers": LOCATION}, 404: {}, 409: {}},
     dependencies=JSON,
 )
-def make_certificate(request: Request, body: models.CertificateWanted) -> Response:
+def make_certificate(request: Request, body: models.CertificateRequest) -> Response:
     """Attest, verify and certify a finished run, and answer when that is done; an older one is replaced.
 
     Certified is the pass rate that its bundle gives when it is derived again, of the holdout where there is
     one. This counts as a look at it.
     """
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, body.run)
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, body.run)
     try:
-        key = key_of(site, body.sign_key or "")
-        made = make(site, run, key, lambda _done, _total: None, fewest=body.min_cases)
-    except NotMade as error:
+        key = resolve_key(project, body.sign_key or "")
+        made = create_certificate(project, run, key, lambda _done, _total: None, fewest=body.min_cases)
+    except CertificateError as error:
         raise Conflict(str(error)) from None
-    return answer(_row(made), 201, {"location": f"/api/v1/certificates/{run.id}"})
+    return json_response(_row(made), 201, {"location": f"/api/v1/certificates/{run.id}"})
 
 
-@router.get("/certificates/{run_id}", response_model=models.CertificateRow, responses={404: {}})
+@router.get("/certificates/{run_id}", response_model=models.StoredCertificate, responses={404: {}})
 def get_certificate(request: Request, run_id: RunId) -> Response:
     """The certificate of a run, and what is kept of it."""
-    return answer(_row(_found(site_of(request), run_id)))
+    return json_response(_row(_found(get_project(request), run_id)))
 
 
 @router.get("/certificates/{run_id}/files/{name}", response_class=Response, responses={200: _FILE, 404: {}})
@@ -73,14 +82,14 @@ def get_certificate_file(
     `bundle` has everything that is held out, and that it is handed out is recorded as a look at that;
     `public`, where it was made, has not.
     """
-    found = _found(site_of(request), run_id)
+    found = _found(get_project(request), run_id)
     if name == "bundle":
-        reveal(site_of(request), visitor_of(request), found)
+        reveal(get_project(request), get_session(request), found)
     inside, outside, kind = FILES[name]
     try:
         data = (found.folder / inside).read_bytes()
     except OSError:
-        raise NotThere(f"The certificate of run {run_id} has no such file.") from None
+        raise PageNotFound(f"The certificate of run {run_id} has no such file.") from None
     headers = {"content-disposition": f'attachment; filename="{run_id}.{outside}"'}
     return Response(data, headers=headers, media_type=kind)
 
@@ -91,20 +100,22 @@ def verify_bundle(request: Request, archive: Annotated[bytes, Depends(zip_body)]
 
     That something is wrong with it is an answer and no problem: `holds` is false, and `wrong` says why.
     """
-    found = verified(site_of(request), "the bundle", archive)
+    found = check_bundle(get_project(request), "the bundle", archive)
     checks = [{"check": sentence, "held": held} for sentence, held in found.checks]
     row = {"holds": found.wrong is None, "wrong": found.wrong, "checks": checks}
-    return answer({**row, "bundle": found.found})
+    return json_response({**row, "bundle": found.found})
 
 
-def _found(site: Site, run_id: str) -> Kept:
-    found = kept_of(site, run_id)
+def _found(project: Project, run_id: str) -> KeptCertificate:
+    found = find_certificate(project, run_id)
     if found is None:
-        raise NotThere(f"Run {run_id!r} has no certificate here. Make one with POST /api/v1/certificates.")
+        raise PageNotFound(
+            f"Run {run_id!r} has no certificate here. Make one with POST /api/v1/certificates."
+        )
     return found
 
 
-def _row(one: Kept) -> dict[str, Any]:
+def _row(one: KeptCertificate) -> dict[str, Any]:
     run_id = one.said.run
     text = (one.folder / FILES["certificate"][0]).read_text(encoding="utf-8")
     names = [name for name, (inside, _, _) in FILES.items() if (one.folder / inside).exists()]

@@ -17,9 +17,9 @@ from proctor.reports.comparison.json import render
 from proctor.reports.comparison.text import Compared
 from proctor.services.analysis import compare as comparing
 from proctor.web.api.models import comparisons as models
-from proctor.web.api.responses import answer
-from proctor.web.project import site_of
-from proctor.web.templates_env import run_of
+from proctor.web.api.responses import json_response
+from proctor.web.project import get_project
+from proctor.web.templates_env import load_run
 
 router = APIRouter(tags=["comparisons"])
 
@@ -27,7 +27,7 @@ _MOST = 10
 """So many runs are compared at once: each of them with each other one."""
 
 
-@router.get("/comparisons", response_model=models.ComparisonRow, responses={400: {}, 404: {}})
+@router.get("/comparisons", response_model=models.Comparison, responses={400: {}, 404: {}})
 def compare_runs(
     request: Request,
     run: Annotated[
@@ -52,12 +52,12 @@ def compare_runs(
     """
     if len(set(run)) < len(run):
         raise UsageError("A run is given twice. Name each once.")
-    with site_of(request).store() as store:
-        return answer(render(_compared(store, run, split, by, by_case_digest=by_case_digest)))
+    with get_project(request).store() as store:
+        return json_response(render(_compared(store, run, split, by, by_case_digest=by_case_digest)))
 
 
 def _compared(store: Store, ids: list[str], split: Split, by: By, *, by_case_digest: bool) -> Compared:
-    runs = [run_of(store, one) for one in ids]
+    runs = [load_run(store, one) for one in ids]
     try:
         comparing.check_comparable(store, runs, by_digest=by_case_digest)
     except comparing.DifferentSuites as error:

@@ -13,9 +13,9 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proctor.web.api.openapi import PATH, TAGS, document_of
-from proctor.web.project import site_of
-from proctor.web.templates_env import page
+from proctor.web.api.openapi import PATH, TAGS, openapi_document
+from proctor.web.project import get_project
+from proctor.web.templates_env import render_page
 
 router = APIRouter()
 
@@ -46,14 +46,14 @@ class Operation(Struct, frozen=True, kw_only=True):
 def list_operations(request: Request) -> Response:
     """Every operation, by what it is about."""
     (api,) = (route.app for route in request.app.routes if getattr(route, "path", "") == PATH)
-    document = document_of(api)
+    document = openapi_document(api)
     origin = str(request.base_url).rstrip("/")
-    token = site_of(request).token is not None
+    token = get_project(request).token is not None
     found = list(_operations(document, f"{origin}{PATH}", token=token))
     groups = [
         (tag["name"], tag["description"], [one for each, one in found if each == tag["name"]]) for tag in TAGS
     ]
-    return page(
+    return render_page(
         request, "api.html", groups=groups, count=len(found), document=f"{PATH}/openapi.json", token=token
     )
 

@@ -44,7 +44,7 @@ _NOT_SAID = "Successful Response"
 
 
 @cache
-def document_of(api: FastAPI) -> dict[str, Any]:
+def openapi_document(api: FastAPI) -> dict[str, Any]:
     """The OpenAPI document of an API."""
     found = get_openapi(
         title=api.title,
@@ -54,7 +54,7 @@ def document_of(api: FastAPI) -> dict[str, Any]:
         tags=api.openapi_tags,
         servers=api.servers,
     )
-    with_token: bool = api.state.site.token is not None
+    with_token: bool = api.state.project.token is not None
     schemas = found["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
@@ -73,14 +73,14 @@ def document_of(api: FastAPI) -> dict[str, Any]:
     return found
 
 
-def operation_of(request: Request, *, body: bool = False) -> dict[str, Any]:
+def find_operation(request: Request, *, body: bool = False) -> dict[str, Any]:
     """What the document says of the operation that a request is for; nothing for one that is not in it.
 
     Args:
         request: the request.
         body: only the schema of its body.
     """
-    found = document_of(request.app)
+    found = openapi_document(request.app)
     methods = found["paths"].get(request.scope["route"].path_format, {})
     operation: dict[str, Any] = methods.get(request.method.lower(), {})
     if not body:

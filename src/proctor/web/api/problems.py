@@ -13,16 +13,16 @@ from proctor.certification import NotCertified
 from proctor.errors import BundleError, NothingSelected, ProctorError, StoreError, SuiteError, suggestion
 from proctor.model import Problem
 from proctor.reports.runs.json import problem_row
-from proctor.web.api.responses import body_of
-from proctor.web.security import Refused
-from proctor.web.templates_env import NotThere
+from proctor.web.api.responses import encode_json
+from proctor.web.security import RequestRefused
+from proctor.web.templates_env import PageNotFound
 
 MEDIA = "application/problem+json"
 PREFIX = "/api/v1/problems/"
 """Where the types of problems are told of; each type is its path."""
 
 
-class Kind(NamedTuple):
+class ProblemKind(NamedTuple):
     """A type of problems."""
 
     status: int
@@ -31,45 +31,49 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "bad-request": Kind(
+    "bad-request": ProblemKind(
         400, "This cannot be done as it was asked", "The detail says why, and what to write instead."
     ),
-    "no-token": Kind(
+    "no-token": ProblemKind(
         401,
         "The server's token is missing or wrong",
         "Send `Authorization: Bearer TOKEN`, with the token that `proctor serve` was given or has printed.",
     ),
-    "other-site": Kind(
+    "other-site": ProblemKind(
         403, "Another site sent this", "Only this server's own pages, and programs, are answered."
     ),
-    "not-found": Kind(404, "There is no such thing here", "The detail says what is not there."),
-    "no-such-method": Kind(
+    "not-found": ProblemKind(404, "There is no such thing here", "The detail says what is not there."),
+    "no-such-method": ProblemKind(
         405, "This address does not take this method", "The header `Allow` has those that it takes."
     ),
-    "conflict": Kind(
+    "conflict": ProblemKind(
         409, "It cannot be done in the present state", "Such as to stop a run that nobody makes."
     ),
-    "too-large": Kind(413, "The body is too large", "Use the command line for it."),
-    "other-content-type": Kind(
+    "too-large": ProblemKind(413, "The body is too large", "Use the command line for it."),
+    "other-content-type": ProblemKind(
         415, "The body is of another type than is read here", "The header `Accept` has the one that is read."
     ),
-    "other-host": Kind(
+    "other-host": ProblemKind(
         421, "This server is not the one that was asked for", "Use the address that `proctor serve` printed."
     ),
-    "wrong-values": Kind(
+    "wrong-values": ProblemKind(
         422, "A value is missing or cannot be", "Each of `errors` has the field and what it may be."
     ),
-    "wrong-suite": Kind(
+    "wrong-suite": ProblemKind(
         422, "The suite cannot be used", "Each of `errors` has its file, line, field and case."
     ),
-    "broken": Kind(500, "Proctor broke", "This is a fault of Proctor. Nothing that was stored is lost."),
-    "no-store": Kind(503, "The store cannot be used", "Nothing was changed. The detail says what to do."),
-}  # fmt: skip
+    "broken": ProblemKind(
+        500, "Proctor broke", "This is a fault of Proctor. Nothing that was stored is lost."
+    ),
+    "no-store": ProblemKind(
+        503, "The store cannot be used", "Nothing was changed. The detail says what to do."
+    ),
+}
 """Every type by its name; where several have one status, the first is the usual one."""
 _USUAL = {kind.status: name for name, kind in reversed(KINDS.items())}
 
 
-class Wrong(BaseModel):
+class Issue(BaseModel):
     """One thing that is wrong, with its place; what is not known is null."""
 
     path: str | None = Field(description="The file, as it was named.", examples=["my_suite.jsonl"])
@@ -88,14 +92,14 @@ class ProblemDetails(BaseModel):
     status: int = Field(description="The status again.", examples=[404])
     detail: str = Field(description="A full sentence that says what to do.")
     instance: str = Field(default="", description="The path that was asked for.")
-    errors: list[Wrong] = Field(description="Each thing that is wrong with what was sent; often none.")
+    errors: list[Issue] = Field(description="Each thing that is wrong with what was sent; often none.")
 
 
 class Conflict(ProctorError):
     """What is asked cannot be done in the present state."""
 
 
-def problem(
+def problem_response(
     status: int,
     detail: str,
     problems: Sequence[Problem] = (),
@@ -117,21 +121,21 @@ def problem(
     return _response(name, status, detail, errors, instance, headers)
 
 
-def refusal_of(error: ProctorError, instance: str) -> Response:
+def problem_from_error(error: ProctorError, instance: str) -> Response:
     """What Proctor refuses on purpose."""
     if isinstance(error, SuiteError):
         wrong = [one for one in error.problems if one.level == "error"]
         detail = wrong[0].message if len(wrong) == 1 else f"The suite has {len(wrong):,} errors."
-        return problem(422, detail, wrong, instance=instance)
-    status, headers = _status_of(error), error.headers if isinstance(error, Refused) else None
-    return problem(status, str(error), headers=headers, instance=instance)
+        return problem_response(422, detail, wrong, instance=instance)
+    status, headers = _status_of(error), error.headers if isinstance(error, RequestRefused) else None
+    return problem_response(status, str(error), headers=headers, instance=instance)
 
 
 def _status_of(error: ProctorError) -> int:
-    if isinstance(error, Refused):
+    if isinstance(error, RequestRefused):
         return error.status
     statuses: tuple[tuple[type[ProctorError], int], ...] = (
-        (NotThere, 404),
+        (PageNotFound, 404),
         (Conflict, 409),
         (NotCertified, 409),
         (StoreError, 503),
@@ -152,7 +156,7 @@ def invalid(error: RequestValidationError, instance: str, known: Sequence[str]) 
     found = error.errors()
     if any(one["type"] == "json_invalid" for one in found):
         place = found[0]["loc"][-1]
-        return problem(400, f"The body is no JSON: see its byte {place}.", instance=instance)
+        return problem_response(400, f"The body is no JSON: see its byte {place}.", instance=instance)
     errors = [_wrong(one, known) for one in found]
     detail = " ".join(one["message"] for one in errors[:3])
     return _response("wrong-values", 422, detail, errors, instance, None)
@@ -206,4 +210,4 @@ def _response(
 ) -> Response:
     row = {"type": f"{PREFIX}{name}", "title": KINDS[name].title, "status": status, "detail": detail}
     whole = row | ({"instance": instance} if instance else {}) | {"errors": errors}
-    return Response(body_of(whole), status, dict(headers or {}), MEDIA)
+    return Response(encode_json(whole), status, dict(headers or {}), MEDIA)

@@ -10,20 +10,20 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 
-from proctor.web.api.openapi import operation_of
-from proctor.web.security import Refused
+from proctor.web.api.openapi import find_operation
+from proctor.web.security import RequestRefused
 
 LARGEST = 2**31 - 1
 """No count of anything here is larger, and every database can hold it."""
 
 
-class Asked(BaseModel):
+class RequestBody(BaseModel):
     """The body of a request: only what is described, of exactly the type that is described."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Nothing(Asked):
+class EmptyBody(RequestBody):
     """An empty object: all is said by the address."""
 
 
@@ -56,12 +56,12 @@ def known_parameters(request: Request, error: RequestValidationError) -> list[st
 
 
 def _names(request: Request, place: str) -> list[str]:
-    operation = operation_of(request)
+    operation = find_operation(request)
     return [one["name"] for one in operation.get("parameters", ()) if one["in"] == place]
 
 
 def _body(request: Request) -> dict[str, Any]:
-    schema: dict[str, Any] = operation_of(request, body=True)
+    schema: dict[str, Any] = find_operation(request, body=True)
     return schema
 
 
@@ -87,7 +87,7 @@ async def zip_body(request: Request) -> bytes:
 def _check_type(request: Request, wanted: str) -> None:
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != wanted:
-        raise Refused(415, f"Send the body as `Content-Type: {wanted}`.", {"accept": wanted})
+        raise RequestRefused(415, f"Send the body as `Content-Type: {wanted}`.", {"accept": wanted})
 
 
 JSON = [Depends(json_body)]

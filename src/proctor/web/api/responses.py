@@ -11,7 +11,7 @@ from starlette.responses import Response
 MEDIA = "application/json"
 
 
-def answer(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Data as a response.
 
     Args:
@@ -19,10 +19,10 @@ def answer(data: Any, status: int = 200, headers: Mapping[str, str] | None = Non
         status: its status.
         headers: further headers.
     """
-    return Response(body_of(data), status, dict(headers or {}), MEDIA)
+    return Response(encode_json(data), status, dict(headers or {}), MEDIA)
 
 
-def body_of(data: Any) -> bytes:
+def encode_json(data: Any) -> bytes:
     """Data as JSON; NaN and infinite numbers, which graders of people's own can give, become null."""
     if isinstance(data, str):
         data = json.loads(data, parse_constant=_nothing)

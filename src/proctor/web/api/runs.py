@@ -19,11 +19,11 @@ from proctor.services.runs.reading.listing import Filter, fitting, listed
 from proctor.services.runs.reading.report import has_holdout
 from proctor.web.api.models import runs as models
 from proctor.web.api.problems import Conflict
-from proctor.web.api.requests import JSON, Nothing, RunId
-from proctor.web.api.responses import answer
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import site_of
-from proctor.web.templates_env import run_of
+from proctor.web.api.requests import JSON, EmptyBody, RunId
+from proctor.web.api.responses import json_response
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import get_project
+from proctor.web.templates_env import load_run
 
 router = APIRouter(tags=["runs"])
 
@@ -44,34 +44,34 @@ def list_runs(request: Request, asked: Annotated[models.RunFilter, Query()]) -> 
         group=asked.group,
         status=asked.status,
     )
-    with site_of(request).store() as store:
+    with get_project(request).store() as store:
         if asked.after:
-            run_of(store, asked.after)
+            load_run(store, asked.after)
         runs = list(islice(fitting(store, wanted, asked.after), asked.limit + 1))
         rows = [listing.row(listed(store, run)) for run in runs[: asked.limit]]
-    return answer({"runs": rows, "next": rows[-1]["run"] if len(runs) > asked.limit else None})
+    return json_response({"runs": rows, "next": rows[-1]["run"] if len(runs) > asked.limit else None})
 
 
-@router.get("/runs/{run_id}", response_model=models.RunRow, responses={404: {}})
+@router.get("/runs/{run_id}", response_model=models.Run, responses={404: {}})
 def get_run(request: Request, run_id: RunId) -> Response:
     """The numbers of a run, counted from its trials; of one with a holdout this counts as a look at it."""
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
-        summary = site.cataloguer.look_in(store, run, _PATIENCE_S).summary
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
+        summary = project.cataloguer.look_in(store, run, _PATIENCE_S).summary
         if "holdout" in summary["splits"]:
-            visitor_of(request).looks_at(store, run)
+            get_session(request).record_access(store, run)
             summary = {**summary, "looks": len(store.looks(run.suite.digest))}
-        return answer(summary)
+        return json_response(summary)
 
 
-@router.get("/runs/{run_id}/progress", response_model=models.ProgressRow, responses={404: {}})
+@router.get("/runs/{run_id}/progress", response_model=models.RunProgress, responses={404: {}})
 def get_progress(request: Request, run_id: RunId) -> Response:
     """How far a run is, wherever it was started; what it says of a holdout is what a list says."""
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
-        return answer(_progress(store, run, site.cataloguer.look_in(store, run, _SHORT_S)))
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
+        return json_response(_progress(store, run, project.cataloguer.look_in(store, run, _SHORT_S)))
 
 
 def _progress(store: Store, run: Run, looked: Looked) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _progress(store: Store, run: Run, looked: Looked) -> dict[str, Any]:
     took = ((run.finished_at or datetime.now(UTC)) - run.started_at).total_seconds()
     rate = done / took if looked.alive and took > 0 else None
     return {
-        **{name: counts[name] for name in models.ProgressRow.model_fields if name in counts},
+        **{name: counts[name] for name in models.RunProgress.model_fields if name in counts},
         "status": looked.status,
         "alive": looked.alive,
         "done": done,
@@ -93,16 +93,16 @@ def _progress(store: Store, run: Run, looked: Looked) -> dict[str, Any]:
 
 
 @router.post(
-    "/runs/{run_id}/reveal", response_model=models.Revealed, responses={404: {}, 409: {}}, dependencies=JSON
+    "/runs/{run_id}/reveal", response_model=models.Reveal, responses={404: {}, 409: {}}, dependencies=JSON
 )
-def reveal_run(request: Request, run_id: RunId, _body: Nothing) -> Response:
+def reveal_run(request: Request, run_id: RunId, _body: EmptyBody) -> Response:
     """Show what is held out in a run to the programs that ask, until the server is stopped.
 
     It is recorded as a look at the holdout, for good.
     """
-    with site_of(request).store() as store:
-        run = run_of(store, run_id)
+    with get_project(request).store() as store:
+        run = load_run(store, run_id)
         if not has_holdout(store, run):
             raise Conflict(f"Nothing is held out in run {run.id}, so there is nothing to reveal.")
-        visitor_of(request).reveal(store, run)
-        return answer({"run": run.id, "looks": len(store.looks(run.suite.digest))})
+        get_session(request).reveal(store, run)
+        return json_response({"run": run.id, "looks": len(store.looks(run.suite.digest))})

@@ -25,9 +25,9 @@ from proctor.services.suites.upload import of_text
 from proctor.suite_diff import diff
 from proctor.web.api.models import suites as models
 from proctor.web.api.requests import JSON, LARGEST, LOCATION, Limit, SuiteName, Version
-from proctor.web.api.responses import answer
-from proctor.web.project import Site, site_of
-from proctor.web.templates_env import NotThere
+from proctor.web.api.responses import json_response
+from proctor.web.project import Project, get_project
+from proctor.web.templates_env import PageNotFound
 
 router = APIRouter(tags=["suites"])
 
@@ -35,8 +35,8 @@ router = APIRouter(tags=["suites"])
 @router.get("/suites", response_model=models.SuiteList)
 def list_suites(request: Request) -> Response:
     """Every saved suite with its versions."""
-    with site_of(request).store() as store:
-        return answer(told.list_json(kept(store)))
+    with get_project(request).store() as store:
+        return json_response(told.list_json(kept(store)))
 
 
 @router.post(
@@ -55,11 +55,11 @@ def save_suite(request: Request, body: models.SuiteText) -> Response:
     A suite that would act on this machine is refused: program graders, workspaces, hooks, environment
     variables, and targets or judges that this server's targets file does not name.
     """
-    site = site_of(request)
+    project = get_project(request)
     upload = of_text(body.text, body.filename or body.name, body.dialect)
-    given: dict[str, Any] = {**_wanted(body), **_here(site)}
+    given: dict[str, Any] = {**_wanted(body), **_here(project)}
     try:
-        with site.store() as store:
+        with project.store() as store:
             saved = save(store, upload, **given)
     except SuiteError:
         if errors := draft_of(upload, **given).errors:  # at their lines, and all of them
@@ -76,14 +76,14 @@ def save_suite(request: Request, body: models.SuiteText) -> Response:
         "warnings": _rows(saved.problems),
     }
     place = f"/api/v1/suite?{urlencode({'name': suite.name, 'version': suite.version})}"
-    return answer(row, 201 if saved.state == "new" else 200, {"location": place})
+    return json_response(row, 201 if saved.state == "new" else 200, {"location": place})
 
 
 @router.post("/suites/validate", response_model=models.Validation, dependencies=JSON)
 def validate_suite(request: Request, body: models.SuiteText) -> Response:
     """Every error and warning of a suite, with its line; nothing is saved."""
     upload = of_text(body.text, body.filename or body.name, body.dialect)
-    draft = draft_of(upload, **_wanted(body), **_here(site_of(request)))
+    draft = draft_of(upload, **_wanted(body), **_here(get_project(request)))
     row = {
         "path": upload.main,
         "dialect": None if draft.suite is None else draft.suite.dialect,
@@ -91,22 +91,22 @@ def validate_suite(request: Request, body: models.SuiteText) -> Response:
         "errors": [problem_row(one) for one in draft.errors],
         "warnings": [problem_row(one) for one in draft.warnings],
     }
-    return answer(validation([row], ExitCode.USAGE if draft.errors else ExitCode.OK))
+    return json_response(validation([row], ExitCode.USAGE if draft.errors else ExitCode.OK))
 
 
-@router.get("/suite", response_model=models.SuiteRow, responses={404: {}})
+@router.get("/suite", response_model=models.Suite, responses={404: {}})
 def get_suite(request: Request, name: SuiteName, version: Version = None) -> Response:
     """One version of a suite: its cases by category, tag and split, its runs, and looks at its holdout."""
-    with site_of(request).store() as store:
-        return answer(told.described_json(described(store, _suite(store, name, version))))
+    with get_project(request).store() as store:
+        return json_response(told.described_json(described(store, _suite(store, name, version))))
 
 
-@router.get("/suite/versions", response_model=models.SuiteVersions, responses={404: {}})
+@router.get("/suite/versions", response_model=models.SuiteHistory, responses={404: {}})
 def list_versions(request: Request, name: SuiteName) -> Response:
     """The versions of a suite, oldest first."""
-    with site_of(request).store() as store:
+    with get_project(request).store() as store:
         _suite(store, name, None)
-        return answer(told.history_json(kept(store, name)))
+        return json_response(told.history_json(kept(store, name)))
 
 
 @router.get("/suite/cases", response_model=models.CasePage, responses={404: {}})
@@ -121,7 +121,7 @@ def list_cases(
 ) -> Response:
     """The cases of a version, in order; `/suite/export` has their texts."""
     start = 0 if after is None else after + 1
-    with site_of(request).store() as store:
+    with get_project(request).store() as store:
         found = described(store, _suite(store, name, version))
         suite = found.saved.suite
         cases = list(islice(store.cases(suite.content, start), limit + 1))
@@ -131,7 +131,7 @@ def list_cases(
         ]
     more = len(cases) > limit
     row = {"suite": suite.name, "version": suite.version, "cases": rows}
-    return answer({**row, "next": start + limit - 1 if more else None})
+    return json_response({**row, "next": start + limit - 1 if more else None})
 
 
 @router.get("/suite/diff", response_model=models.SuiteDiff, responses={400: {}, 404: {}})
@@ -144,13 +144,13 @@ def compare_versions(
     ] = None,
 ) -> Response:
     """What changed between two versions: cases added, removed, renamed, and changed field by field."""
-    with site_of(request).store() as store:
+    with get_project(request).store() as store:
         was, is_ = _suite(store, name, old), _suite(store, name, new)
         before, after = ((stored.case for stored in store.cases(suite.content)) for suite in (was, is_))
-        return answer(told.compared_json(was, is_, diff(was, before, is_, after)))
+        return json_response(told.compared_json(was, is_, diff(was, before, is_, after)))
 
 
-@router.get("/suite/export", response_model=models.Exported, responses={400: {}, 404: {}})
+@router.get("/suite/export", response_model=models.SuiteExport, responses={400: {}, 404: {}})
 def export_suite(
     request: Request,
     name: SuiteName,
@@ -163,13 +163,13 @@ def export_suite(
     """A version in any dialect that is written; what the dialect cannot say is a problem that names it."""
     if to not in RENDERERS.names():
         raise UsageError(f"Nothing is written in dialect {to!r}. {suggestion(to, RENDERERS.names())}")
-    with site_of(request).store() as store:
+    with get_project(request).store() as store:
         suite = _suite(store, name, version)
         made = converted(suite, (stored.case for stored in store.cases(suite.content)), to, lossy=lossy)
     if made.failed:
         raise SuiteError(made.problems)
     row = {"suite": suite.name, "version": suite.version, "dialect": to}
-    return answer({**row, "files": _files(made), "warnings": _rows(made.problems)})
+    return json_response({**row, "files": _files(made), "warnings": _rows(made.problems)})
 
 
 def _wanted(body: models.SuiteText) -> dict[str, Any]:
@@ -177,10 +177,10 @@ def _wanted(body: models.SuiteText) -> dict[str, Any]:
     return {"name": body.name, "dialect": body.dialect, "holdout": body.holdout}
 
 
-def _here(site: Site) -> dict[str, Any]:
+def _here(project: Project) -> dict[str, Any]:
     """What a suite may use here: the targets of the server's own file, and the project's way of reading."""
-    names = Names(site.environ, site.folder).names()
-    return {"own_targets": names, "options": options_of(site.config)}
+    names = Names(project.environ, project.folder).names()
+    return {"own_targets": names, "options": options_of(project.config)}
 
 
 def _suite(store: Store, name: str, version: str | None) -> Suite:
@@ -200,9 +200,9 @@ def _suite(store: Store, name: str, version: str | None) -> Suite:
             raise UsageError(f"The digests of several versions begin with {version!r}. Give more digits.")
         if fitting:
             return fitting[0]
-        raise NotThere(f"The suite {name!r} has no version {version!r}.")
+        raise PageNotFound(f"The suite {name!r} has no version {version!r}.")
     names = sorted({one.suite.name for one in store.versions()})
-    raise NotThere(f"There is no suite {name!r} in the store. {suggestion(name, names)}")
+    raise PageNotFound(f"There is no suite {name!r} in the store. {suggestion(name, names)}")
 
 
 def _rows(problems: tuple[Problem, ...] | list[Problem]) -> list[dict[str, Any]]:

@@ -9,10 +9,10 @@ from starlette.responses import Response
 from proctor.errors import ProctorError, UsageError
 from proctor.model import Params
 from proctor.web.api.models import suites as models
-from proctor.web.api.responses import answer
-from proctor.web.project import site_of
-from proctor.web.runs.allowed_targets import Offered, Project, offer_of
-from proctor.web.runs.start import project_of
+from proctor.web.api.responses import json_response
+from proctor.web.project import get_project
+from proctor.web.runs.allowed_targets import AllowedTarget, RunContext, list_allowed_targets
+from proctor.web.runs.start import load_run_context
 
 router = APIRouter(tags=["targets"])
 
@@ -20,18 +20,18 @@ router = APIRouter(tags=["targets"])
 @router.get("/targets", response_model=models.TargetList, responses={400: {}})
 def list_targets(request: Request) -> Response:
     """Who can be asked from here by name: the targets of this folder's targets file, and those built in."""
-    project = project_of(site_of(request))
+    context = load_run_context(get_project(request))
     try:
-        project.names.names()
+        context.names.names()
     except ProctorError as error:
         raise UsageError(str(error)) from None
-    offer = offer_of(project)
-    rows = [{"name": one.name, "kind": _kind(project, one)} for one in offer.targets]
-    return answer({"targets": rows})
+    allowed_targets = list_allowed_targets(context)
+    rows = [{"name": one.name, "kind": _kind(context, one)} for one in allowed_targets.targets]
+    return json_response({"targets": rows})
 
 
-def _kind(project: Project, one: Offered) -> str:
+def _kind(context: RunContext, one: AllowedTarget) -> str:
     try:
-        return project.names.spec(one.name, Params(), judged=False).kind
+        return context.names.spec(one.name, Params(), judged=False).kind
     except ProctorError:  # its entry is wrong or a variable is not set, which whoever runs it is told
         return one.what.partition(" ")[0]

@@ -16,10 +16,10 @@ from proctor.services.runs.reading.case_detail import AskedCase, asked_case
 from proctor.stores.catalogue.records import Wanted
 from proctor.web.api.models import runs as models
 from proctor.web.api.requests import Position, Repeat, RunId
-from proctor.web.api.responses import answer
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import Site, site_of
-from proctor.web.templates_env import NotThere, run_of
+from proctor.web.api.responses import json_response
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import Project, get_project
+from proctor.web.templates_env import PageNotFound, load_run
 
 router = APIRouter(prefix="/runs/{run_id}/trials", tags=["trials"])
 
@@ -33,7 +33,7 @@ def list_trials(request: Request, run_id: RunId, asked: Annotated[models.TrialFi
 
     Who sees which of them passed knows the holdout's pass rate, so this counts as a look at it.
     """
-    site, visitor = site_of(request), visitor_of(request)
+    project, session = get_project(request), get_session(request)
     wanted = Wanted(
         verdicts=tuple(asked.verdict),
         tags=tuple(asked.tag),
@@ -44,37 +44,37 @@ def list_trials(request: Request, run_id: RunId, asked: Annotated[models.TrialFi
         case=asked.case,
         text=asked.text,
     )
-    with site.store() as store:
-        run = run_of(store, run_id)
-        looked = site.cataloguer.look_in(store, run, _PATIENCE_S)
+    with project.store() as store:
+        run = load_run(store, run_id)
+        looked = project.cataloguer.look_in(store, run, _PATIENCE_S)
         if "holdout" in looked.summary["splits"]:
-            visitor.looks_at(store, run)
-        revealed = run.id in visitor.revealed
-        page = site.catalogue.page(run.id, wanted, asked.sort, asked.after, asked.limit, revealed=revealed)
-        asked_cases = cache(lambda position: _leaf(site, run, position, reveal=revealed))
+            session.record_access(store, run)
+        revealed = run.id in session.revealed
+        page = project.catalogue.page(run.id, wanted, asked.sort, asked.after, asked.limit, revealed=revealed)
+        asked_cases = cache(lambda position: _leaf(project, run, position, reveal=revealed))
         rows = [_row(asked_cases(line.position), line.repeat) for line in page.lines]
     told = {"trials": rows, "total": page.total, "whole": looked.whole}
-    return answer({**told, "next": page.next, "previous": page.previous})
+    return json_response({**told, "next": page.next, "previous": page.previous})
 
 
-@router.get("/{position}/{repeat}", response_model=models.TrialRow, responses={404: {}})
+@router.get("/{position}/{repeat}", response_model=models.Trial, responses={404: {}})
 def get_trial(request: Request, run_id: RunId, position: Position, repeat: Repeat) -> Response:
     """One trial, with all that is known of it."""
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
-        found = _leaf(site, run, position, reveal=run.id in visitor_of(request).revealed)
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
+        found = _leaf(project, run, position, reveal=run.id in get_session(request).revealed)
     try:
-        return answer(_row(found, repeat))
+        return json_response(_row(found, repeat))
     except NothingSelected as error:
-        raise NotThere(str(error)) from None
+        raise PageNotFound(str(error)) from None
 
 
-def _leaf(site: Site, run: Run, position: int, *, reveal: bool) -> AskedCase:
+def _leaf(project: Project, run: Run, position: int, *, reveal: bool) -> AskedCase:
     try:
-        return asked_case(site.store_path, run, position, reveal=reveal, history=0)
+        return asked_case(project.store_path, run, position, reveal=reveal, history=0)
     except NothingSelected as error:
-        raise NotThere(str(error)) from None
+        raise PageNotFound(str(error)) from None
 
 
 def _row(found: AskedCase, repeat: int) -> dict[str, Any]:

@@ -18,14 +18,14 @@ from proctor.reports.runs.one_line import briefly
 from proctor.reports.runs.serialize import Row, trial_row
 from proctor.services.runs.reading.case_detail import AskedCase, asked_case
 from proctor.verdicts import score_of
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import site_of
-from proctor.web.templates_env import NotThere, page, run_of, url
-from proctor.web.trial_filters import query_of, sort_of, wanted_of
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import get_project
+from proctor.web.templates_env import PageNotFound, load_run, render_page, url
+from proctor.web.trial_filters import filter_query, parse_filter, parse_sort
 
 router = APIRouter()
 
-LONGEST = 100_000
+MAX_TEXT_LENGTH = 100_000
 """Letters of a text that are shown; browsers take seconds for more, and the raw trial has all."""
 _PATIENCE_S = 0.3
 """So long a page waits for the neighbours of a case in a run that nobody has looked through yet."""
@@ -34,7 +34,7 @@ _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _THINKING = re.compile(r"\A\s*<think>(.*?)</think>\s*", re.DOTALL | re.IGNORECASE)
 
 
-class Filed(Struct, frozen=True):
+class AttachmentView(Struct, frozen=True):
     """An attachment of a case, and its number among them."""
 
     number: int
@@ -51,10 +51,10 @@ def case(request: Request, run_id: str, position: int, repeat: int | None = None
     """A case of a run, with one of its repeats."""
     found = _leaf(request, run_id, position, history=True)
     row = found.rows[0] if repeat is None else _row(found, repeat)
-    looked = site_of(request).cataloguer.look(run_id, _PATIENCE_S)
+    looked = get_project(request).cataloguer.look(run_id, _PATIENCE_S)
     before, after = _beside(request, found, row)
     shown, thinking = _without_thinking(row)
-    return page(
+    return render_page(
         request,
         "case.html",
         asked_case=found,
@@ -67,8 +67,8 @@ def case(request: Request, run_id: str, position: int, repeat: int | None = None
         before=before,
         after=after,
         looked=looked,
-        longest=LONGEST,
-        filters=query_of(request),
+        longest=MAX_TEXT_LENGTH,
+        filters=filter_query(request),
         command=_command(found),
         score_of=score_of,
         spoken=lambda other: _without_thinking(other)[0].trial.output,
@@ -90,7 +90,7 @@ def attachment(request: Request, run_id: str, position: int, number: int) -> Res
     found = _leaf(request, run_id, position)
     files = _files(found.rows[0])
     if not 0 <= number < len(files):
-        raise NotThere("This case has no such attachment, or it is sealed.")
+        raise PageNotFound("This case has no such attachment, or it is sealed.")
     filed = files[number].attachment
     data = filed.data if filed.text is None else _utf8(filed.text)
     kind = filed.media_type if files[number].is_picture else "application/octet-stream"
@@ -104,23 +104,23 @@ def attachment(request: Request, run_id: str, position: int, number: int) -> Res
 
 
 def _leaf(request: Request, run_id: str, position: int, *, history: bool = False) -> AskedCase:
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
-        reveal = run.id in visitor_of(request).revealed
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
+        reveal = run.id in get_session(request).revealed
         try:
             return asked_case(
-                site.store_path, run, position, reveal=reveal, **({} if history else {"history": 0})
+                project.store_path, run, position, reveal=reveal, **({} if history else {"history": 0})
             )
         except NothingSelected as error:
-            raise NotThere(str(error)) from None
+            raise PageNotFound(str(error)) from None
 
 
 def _row(found: AskedCase, repeat: int) -> Row:
     try:
         return found.row(repeat)
     except NothingSelected as error:
-        raise NotThere(str(error)) from None
+        raise PageNotFound(str(error)) from None
 
 
 def _without_thinking(row: Row) -> tuple[Row, str]:
@@ -133,11 +133,11 @@ def _without_thinking(row: Row) -> tuple[Row, str]:
     return replace(row, trial=shown), thought[1].strip()
 
 
-def _files(row: Row) -> list[Filed]:
+def _files(row: Row) -> list[AttachmentView]:
     """The attachments of the question; none of one that is sealed."""
     messages: tuple[Message, ...] = row.case.input
     parts = (part for message in messages for part in message.parts if isinstance(part, Attachment))
-    return [Filed(number, part) for number, part in enumerate(parts)]
+    return [AttachmentView(number, part) for number, part in enumerate(parts)]
 
 
 def _facts(row: Row) -> list[tuple[str, str]]:
@@ -198,15 +198,15 @@ def _utf8(text: str) -> bytes:
 
 def _beside(request: Request, found: AskedCase, row: Row) -> tuple[str | None, str | None]:
     """The addresses of the trials before and after this one, within the filter one came from."""
-    site, run = site_of(request), found.run
-    before, after = site.catalogue.around(
+    project, run = get_project(request), found.run
+    before, after = project.catalogue.around(
         run.id,
-        wanted_of(request),
-        sort_of(request),
+        parse_filter(request),
+        parse_sort(request),
         (row.trial.position, row.trial.repeat),
-        revealed=run.id in visitor_of(request).revealed,
+        revealed=run.id in get_session(request).revealed,
     )
-    filters = query_of(request)
+    filters = filter_query(request)
 
     def address(place: tuple[int, int] | None) -> str | None:
         if place is None:

@@ -23,13 +23,19 @@ from proctor.safe_text import one_line
 from proctor.services.bundles.attest import check_finished
 from proctor.services.runs.reading.listing import Filter, fitting
 from proctor.web import certificate_files
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.bundle_checks import verified
-from proctor.web.certificate_files import FILES, Certificate, Kept, kept, kept_of
-from proctor.web.project import Site, site_of
-from proctor.web.security import Form, form_of
-from proctor.web.tasks import Desk, Task, desk_of, followed
-from proctor.web.templates_env import NotThere, page, part, run_of, url
+from proctor.web.browser_sessions import get_session
+from proctor.web.bundle_checks import check_bundle
+from proctor.web.certificate_files import (
+    FILES,
+    CertificateDocument,
+    KeptCertificate,
+    find_certificate,
+    load_certificates,
+)
+from proctor.web.project import Project, get_project
+from proctor.web.security import PageForm, read_form
+from proctor.web.tasks import Task, TaskRunner, get_task_runner, stream_task
+from proctor.web.templates_env import PageNotFound, load_run, render_fragment, render_page, url
 
 router = APIRouter()
 
@@ -50,34 +56,34 @@ _MEANING = {
 @router.get("/certificates")
 def certificates(request: Request, run: str = "", task: str = "") -> Response:
     """All certificates, or that of a run."""
-    site = site_of(request)
-    with site.store() as store:
+    project = get_project(request)
+    with project.store() as store:
         if run:
             return _one(request, store, run, task)
-        all_kept = kept(site)
+        all_kept = load_certificates(project)
         newest = all_kept[0].said if all_kept else None
-        return page(
+        return render_page(
             request,
             "certificates.html",
             answer="No certificate yet" if newest is None else sentence(newest, _looks(store, newest)),
             kept=all_kept[:_LISTED],
             more=len(all_kept) - _LISTED,
             runs=_offered(store),
-            **_keys(site),
+            **_keys(project),
         )
 
 
 def _one(request: Request, store: Store, run_id: str, task_id: str) -> Response:
-    site = site_of(request)
-    made = kept_of(site, run_id)
+    project = get_project(request)
+    made = find_certificate(project, run_id)
     run = _run_if_there(store, run_id)
     if made is None and run is None:
-        raise NotThere(f"There is no run {run_id!r} here, and no certificate of one.")
-    task = desk_of(request).find(task_id) if task_id else None
+        raise PageNotFound(f"There is no run {run_id!r} here, and no certificate of one.")
+    task = get_task_runner(request).find(task_id) if task_id else None
     answer = f"Run {run_id} has no certificate yet"
     if made is not None:
         answer = sentence(made.said, _looks(store, made.said))
-    return page(
+    return render_page(
         request,
         "certificate.html",
         answer=answer,
@@ -92,39 +98,39 @@ def _one(request: Request, store: Store, run_id: str, task_id: str) -> Response:
         command=f"proctor certify {shlex.quote(run_id)} -o certificate.json -o certificate.md -o badge.svg",
         meaning=_MEANING,
         colour="" if made is None else _colour(made.said),
-        **_keys(site),
+        **_keys(project),
     )
 
 
 @router.post("/certificates")
-def make(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
+def create(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Make a certificate, or the public bundle beside it."""
-    site, desk = site_of(request), desk_of(request)
-    with site.store() as store:
-        run = run_of(store, form.text("run"))
+    project, tasks = get_project(request), get_task_runner(request)
+    with project.store() as store:
+        run = load_run(store, form.text("run"))
         check_finished(store, run)
-    key, public = certificate_files.key_of(site, form.text("key")), form.text("what") == "public"
+    key, public = certificate_files.resolve_key(project, form.text("key")), form.text("what") == "public"
     fewest = _fewest(form.text("fewest"))
-    task = _begun(desk, site, run, key, None if public else fewest, public=public)
+    task = _begun(tasks, project, run, key, None if public else fewest, public=public)
     if task.wait(_PATIENCE_S) and _wrong(task) is None:
-        visitor_of(request).tell("The public bundle is made." if public else "The certificate is made.")
+        get_session(request).flash("The public bundle is made." if public else "The certificate is made.")
         return RedirectResponse(url("/certificates", run=run.id), 303)
     return RedirectResponse(url("/certificates", run=run.id, task=task.id), 303)
 
 
 def _begun(
-    desk: Desk, site: Site, run: Run, key: str | None, fewest: int | None, *, public: bool
-) -> Task[Kept]:
+    tasks: TaskRunner, project: Project, run: Run, key: str | None, fewest: int | None, *, public: bool
+) -> Task[KeptCertificate]:
     if public:
-        return desk.ask(
+        return tasks.ask(
             ("public bundle", run.id, key),
-            lambda told: certificate_files.make_public(site, run, key, told),
+            lambda told: certificate_files.create_public_bundle(project, run, key, told),
             "trials written",
             lasting=False,
         )
-    return desk.ask(
+    return tasks.ask(
         ("certificate", run.id, key, fewest),
-        lambda told: certificate_files.make(site, run, key, told, fewest=fewest),
+        lambda told: certificate_files.create_certificate(project, run, key, told, fewest=fewest),
         "trials written and checked",
         lasting=False,
     )
@@ -135,41 +141,41 @@ def progress(request: Request, task_id: str) -> Response:
     """How far a certificate is, live."""
 
     def shown(task: Task[object]) -> str:
-        return part(request, "certificate_progress.html", task=task)
+        return render_fragment(request, "certificate_progress.html", task=task)
 
-    return followed(desk_of(request), task_id, shown)
+    return stream_task(get_task_runner(request), task_id, shown)
 
 
 @router.get("/certificates/file")
 def file(request: Request, run: str, name: str) -> Response:
     """A file of a certificate but for the full bundle, which is asked for by a button."""
     if name == "bundle":
-        raise NotThere("The full bundle is handed out by the button on the certificate's page.")
+        raise PageNotFound("The full bundle is handed out by the button on the certificate's page.")
     return _sent(_kept(request, run), name)
 
 
 @router.post("/certificates/bundle")
-def bundle(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
+def bundle(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """The full bundle, with everything that is held out, which counts as a look at it."""
     made = _kept(request, form.text("run"))
-    certificate_files.reveal(site_of(request), visitor_of(request), made)
+    certificate_files.reveal(get_project(request), get_session(request), made)
     return _sent(made, "bundle")
 
 
 @router.post("/certificates/verify")
-def verify(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
+def verify(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Check a bundle that was dropped, and keep nothing of it."""
     files = form.files("bundle")
     if len(files) != 1:
         raise UsageError("Choose one bundle: an archive that ends in .zip.")
-    checked = verified(site_of(request), files[0].name, files[0].data)
-    return page(request, "verified.html", checked=checked)
+    checked = check_bundle(get_project(request), files[0].name, files[0].data)
+    return render_page(request, "verified.html", checked=checked)
 
 
 # --- what is shown -----------------------------------------------------------------------------------------
 
 
-def sentence(said: Certificate, looks: int | None) -> str:
+def sentence(said: CertificateDocument, looks: int | None) -> str:
     """What a certificate comes to, as in `77.5% (62–88%) verified on 40 holdout cases, looked at 3 times`."""
     named = "case" if said.part == "all" else f"{said.part} case"
     text = f"{percent(said.pass_rate)} ({interval(said.ci95)}) {said.word} on {counted(said.cases, named)}"
@@ -178,12 +184,12 @@ def sentence(said: Certificate, looks: int | None) -> str:
     return f"{text}, looked at {'once' if looks == 1 else f'{looks:,} times'}"
 
 
-def _colour(said: Certificate) -> str:
+def _colour(said: CertificateDocument) -> str:
     """What the colour of the badge means."""
     return why_grey(said.word, said.pass_rate, forced=bool(said.forced)) or MEANING
 
 
-def _looks(store: Store, said: Certificate) -> int | None:
+def _looks(store: Store, said: CertificateDocument) -> int | None:
     return len(store.looks(said.suite.digest)) if said.part == "holdout" else None
 
 
@@ -193,9 +199,9 @@ def _offered(store: Store) -> list[Run]:
     return list(islice((run for run in finished if run.imported is None), _OFFERED))
 
 
-def _keys(site: Site) -> dict[str, Any]:
+def _keys(project: Project) -> dict[str, Any]:
     """Who can sign here, by name and never more than that."""
-    return {"keys": certificate_files.signing_names(site), "can_sign": certificate_files.can_sign()}
+    return {"keys": certificate_files.signing_names(project), "can_sign": certificate_files.can_sign()}
 
 
 def _fewest(typed: str) -> int | None:
@@ -234,24 +240,24 @@ def _wrong(task: Task[Any] | None) -> str | None:
 
 def _run_if_there(store: Store, run_id: str) -> Run | None:
     try:
-        return run_of(store, run_id)
-    except NotThere:
+        return load_run(store, run_id)
+    except PageNotFound:
         return None
 
 
-def _kept(request: Request, run_id: str) -> Kept:
-    made = kept_of(site_of(request), run_id)
+def _kept(request: Request, run_id: str) -> KeptCertificate:
+    made = find_certificate(get_project(request), run_id)
     if made is None:
-        raise NotThere(f"There is no certificate of run {run_id!r} here.")
+        raise PageNotFound(f"There is no certificate of run {run_id!r} here.")
     return made
 
 
-def _sent(made: Kept, name: str) -> Response:
+def _sent(made: KeptCertificate, name: str) -> Response:
     """A file, to be kept and not opened: browsers show none of it as a page of ours."""
     if name not in FILES:
-        raise NotThere("A certificate has no such file.")
+        raise PageNotFound("A certificate has no such file.")
     own, called, kind = FILES[name]
     path = made.folder / own
     if not path.is_file():
-        raise NotThere("This file is not there. Make the certificate again.")
+        raise PageNotFound("This file is not there. Make the certificate again.")
     return FileResponse(path, media_type=kind, filename=f"{made.said.run}.{called}")

@@ -27,12 +27,12 @@ from proctor.services.analysis import compare as comparing
 from proctor.services.analysis.compare import DifferentSuites
 from proctor.services.runs.reading.catalogue_sync import Looked
 from proctor.services.runs.reading.listing import Filter, fitting, listed
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.comparison_tasks import Question, Read, asked, flipped
+from proctor.web.browser_sessions import get_session
+from proctor.web.comparison_tasks import ComparisonQuery, ComparisonResult, select_flips, submit_comparison
 from proctor.web.pages import compare_answers
-from proctor.web.project import site_of
-from proctor.web.tasks import desk_of, followed
-from proctor.web.templates_env import page, part, url
+from proctor.web.project import get_project
+from proctor.web.tasks import get_task_runner, stream_task
+from proctor.web.templates_env import render_fragment, render_page, url
 
 router = APIRouter()
 router.include_router(compare_answers.router)
@@ -49,7 +49,7 @@ _MOST_FLIPS = 2_000
 """So many at most: of more one reads no list."""
 
 
-class Kind(Struct, frozen=True):
+class FlipTable(Struct, frozen=True):
     """A table of cases that came to something else in the other run."""
 
     name: str
@@ -83,10 +83,10 @@ def compare(
 ) -> Response:
     """Runs against one another, or a choice of runs."""
     named = [word for word in run if word]
-    if not named or not site_of(request).store_path.exists():
+    if not named or not get_project(request).store_path.exists():
         return _choice(request)
     try:
-        with site_of(request).store() as store:
+        with get_project(request).store() as store:
             runs = _runs(store, named)
     except (UsageError, StoreError) as error:
         return _choice(request, wrong=str(error), picked=named)
@@ -96,24 +96,26 @@ def compare(
     state = _state(split, by, by_digest=by_digest)
     if ids != named or order == "time":
         return RedirectResponse(url("/compare", run=ids, **state), 303)
-    question = Question(runs=tuple(runs), split=split, by=by, by_digest=by_digest)
-    task = asked(desk_of(request), site_of(request), question)
+    query = ComparisonQuery(runs=tuple(runs), split=split, by=by, by_digest=by_digest)
+    task = submit_comparison(get_task_runner(request), get_project(request), query)
     if not task.wait(_PATIENCE_S):
-        return page(request, "compare_reading.html", task=task, runs=runs, back=_choosing(runs))
+        return render_page(request, "compare_reading.html", task=task, runs=runs, back=_choosing(runs))
     try:
         read = task.result()
     except DifferentSuites as error:
         alike = url("/compare", run=ids, **_state(split, by, by_digest=True))
-        return page(request, "compare_refused.html", 400, why=error.why, alike=alike, runs=runs)
+        return render_page(request, "compare_refused.html", 400, why=error.why, alike=alike, runs=runs)
     except ProctorError as error:
-        return page(request, "compare_refused.html", 400, why=str(error), alike=None, runs=runs)
-    return _shown(request, question, read, flips)
+        return render_page(request, "compare_refused.html", 400, why=str(error), alike=None, runs=runs)
+    return _shown(request, query, read, flips)
 
 
 @router.get("/compare/events")
 def compare_events(request: Request, task: str) -> Response:
     """How far the reading of runs is."""
-    return followed(desk_of(request), task, lambda one: part(request, "reading_section.html", task=one))
+    return stream_task(
+        get_task_runner(request), task, lambda one: render_fragment(request, "reading_section.html", task=one)
+    )
 
 
 def _runs(store: Store, named: list[str]) -> list[Run]:
@@ -149,10 +151,10 @@ def choose(request: Request, suite: str = "") -> Response:
 
 
 def _choice(request: Request, suite: str = "", *, wrong: str = "", picked: Sequence[str] = ()) -> Response:
-    site = site_of(request)
-    if not site.store_path.exists():  # looking at nothing makes nothing
-        return page(request, "compare_choose.html", wrong="", rows=[], any_run=False)
-    with site.store() as store:
+    project = get_project(request)
+    if not project.store_path.exists():  # looking at nothing makes nothing
+        return render_page(request, "compare_choose.html", wrong="", rows=[], any_run=False)
+    with project.store() as store:
         runs = list(store.runs())
         names = list(dict.fromkeys(run.suite.name for run in runs))
         meant = [run for run in runs if run.id in picked]
@@ -160,10 +162,10 @@ def _choice(request: Request, suite: str = "", *, wrong: str = "", picked: Seque
             suite, wrong = meant[0].suite.name, ""  # one run was chosen, and the other is still to be
         chosen = suite or _likeliest(runs)
         offered = [run for run, _ in zip(fitting(store, Filter(suite=chosen)), range(_OFFERED), strict=False)]
-        known = site.cataloguer.summaries(store, offered)
+        known = project.cataloguer.summaries(store, offered)
         rows = [_listed(store, run, known.get(run.id)) for run in offered]
     tags = sorted({tag for run in runs for tag in run.tags})
-    return page(
+    return render_page(
         request, "compare_choose.html", 400 if wrong else 200,
         wrong=wrong, rows=rows, names=names, chosen=chosen, tags=tags, any_run=bool(runs), picked=picked,
     )  # fmt: skip
@@ -184,23 +186,23 @@ def _likeliest(runs: list[Run]) -> str:
 # --- what is shown -----------------------------------------------------------------------------------------
 
 
-def _shown(request: Request, question: Question, read: Read, flips: int) -> Response:
+def _shown(request: Request, query: ComparisonQuery, read: ComparisonResult, flips: int) -> Response:
     compared = _looked_at(request, read)
-    ids = [run.id for run in question.runs]
-    state = _state(question.split, question.by, by_digest=question.by_digest)
+    ids = [run.id for run in query.runs]
+    state = _state(query.split, query.by, by_digest=query.by_digest)
     values: dict[str, Any] = {
         "ids": ids,
         "state": state,
-        "question": question,
+        "query": query,
         "compared": compared,
-        "command": _command(question),
+        "command": _command(query),
         "markdown": "".join(markdown.render(compared)),
         "look": list(words.look(compared.looks)),
-        "choose": _choosing(list(question.runs)),
+        "choose": _choosing(list(query.runs)),
         "words": words,
     }
     if compared.ranking is not None:
-        return page(
+        return render_page(
             request,
             "compare_several.html",
             **values,
@@ -209,13 +211,13 @@ def _shown(request: Request, question: Question, read: Read, flips: int) -> Resp
             ends=_ends([found.whole for found in compared.comparisons]),
         )
     swapped = url("/compare", run=ids[::-1], **state)
-    return page(request, "compare.html", **values, **_of_two(read, flips), swapped=swapped)
+    return render_page(request, "compare.html", **values, **_of_two(read, flips), swapped=swapped)
 
 
-def _of_two(read: Read, flips: int) -> dict[str, Any]:
+def _of_two(read: ComparisonResult, flips: int) -> dict[str, Any]:
     """What is shown of two runs alone."""
     found = read.compared.comparisons[0]
-    parts = [part.difference for part in (*found.splits, *found.parts)]
+    differences = [section.difference for section in (*found.splits, *found.parts)]
     return {
         "found": found,
         "verdict": words.verdict(found),
@@ -225,7 +227,7 @@ def _of_two(read: Read, flips: int) -> dict[str, Any]:
         "kinds": _kinds(found, flips),
         "positions": read.places,
         "adjusted": ADJUSTED,
-        "ends": _ends([found.whole, *parts]),
+        "ends": _ends([found.whole, *differences]),
     }
 
 
@@ -234,25 +236,25 @@ def _ends(differences: Sequence[Difference]) -> list[float | None]:
     return [end for one in differences for end in (one.value, *(one.ci95 or ()))]
 
 
-def _looked_at(request: Request, read: Read) -> Compared:
+def _looked_at(request: Request, read: ComparisonResult) -> Compared:
     """The comparison with this visitor's looks counted, and what is known of its judges by now."""
-    visitor = visitor_of(request)
-    with site_of(request).store() as store:
+    session = get_session(request)
+    with get_project(request).store() as store:
         for run in read.held_out:
-            visitor.looks_at(store, run)
+            session.record_access(store, run)
         looks = len(store.looks(read.held_out[-1].suite.digest)) if read.held_out else None
         return replace(read.compared, looks=looks, judges=comparing.about_judges(store, read.spoken))
 
 
-def _kinds(found: Comparison, most: int) -> list[Kind]:
-    kinds = ((name, title, flipped(found, name)) for name, title in _KINDS)
+def _kinds(found: Comparison, most: int) -> list[FlipTable]:
+    kinds = ((name, title, select_flips(found, name)) for name, title in _KINDS)
     shown = min(most, _MOST_FLIPS)
-    return [Kind(name, title, rows[:shown], len(rows)) for name, title, rows in kinds if rows]
+    return [FlipTable(name, title, rows[:shown], len(rows)) for name, title, rows in kinds if rows]
 
 
-def _command(question: Question) -> str:
-    given = " ".join(shlex.quote(run.id) for run in question.runs)
-    flags = [f"--split {question.split}"] * (question.split != "all")
-    flags += [f"--by {question.by}"] * (question.by != "category" and len(question.runs) == 2)
-    flags += ["--by-case-digest"] * question.by_digest
+def _command(query: ComparisonQuery) -> str:
+    given = " ".join(shlex.quote(run.id) for run in query.runs)
+    flags = [f"--split {query.split}"] * (query.split != "all")
+    flags += [f"--by {query.by}"] * (query.by != "category" and len(query.runs) == 2)
+    flags += ["--by-case-digest"] * query.by_digest
     return " ".join(("proctor compare", given, *flags))

@@ -18,14 +18,14 @@ from proctor.reports.runs.one_line import because
 from proctor.reports.runs.serialize import Row
 from proctor.reports.word_diff import wordwise
 from proctor.services.runs.reading.case_detail import AskedCase, asked_case, same_case
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.comparison_tasks import Question, asked, flips_of
-from proctor.web.pages.case import LONGEST
-from proctor.web.project import site_of
+from proctor.web.browser_sessions import get_session
+from proctor.web.comparison_tasks import ComparisonQuery, list_flips, submit_comparison
+from proctor.web.pages.case import MAX_TEXT_LENGTH
+from proctor.web.project import get_project
 from proctor.web.runs.allowed_targets import SPLITS
-from proctor.web.security import Form, form_of
-from proctor.web.tasks import desk_of
-from proctor.web.templates_env import NotThere, page, run_of, url
+from proctor.web.security import PageForm, read_form
+from proctor.web.tasks import get_task_runner
+from proctor.web.templates_env import PageNotFound, load_run, render_page, url
 
 router = APIRouter()
 _PATIENCE_S = 1.0
@@ -40,7 +40,7 @@ _CAME_TO = {
 Words = Query(default_factory=list)
 
 
-class Side(Struct, frozen=True):
+class AnswerSide(Struct, frozen=True):
     """One run's answer."""
 
     name: str
@@ -49,7 +49,7 @@ class Side(Struct, frozen=True):
     row: Row
 
 
-class Way(Struct, frozen=True, kw_only=True):
+class CaseNavigation(Struct, frozen=True, kw_only=True):
     """How one came here: which cases of a comparison one goes through."""
 
     runs: tuple[Run, ...]
@@ -82,25 +82,33 @@ def answers(
 ) -> Response:
     """The answers of two runs to one case; `position` is its place in the first one's suite."""
     if len(run) != 2:
-        raise NotThere("Two runs have answers to compare: name two, the earlier one first.")
+        raise PageNotFound("Two runs have answers to compare: name two, the earlier one first.")
     before, after = _sides(request, run, position, repeat)
-    way = Way(runs=(before.asked_case.run, after.asked_case.run), kind=kind, split=split, by_digest=by_digest)
-    previous, following = _beside(request, way, after.row)
+    navigation = CaseNavigation(
+        runs=(before.asked_case.run, after.asked_case.run), kind=kind, split=split, by_digest=by_digest
+    )
+    previous, following = _beside(request, navigation, after.row)
     one, other = before.row.trial.output, after.row.trial.output
-    found = None if one is None or other is None else wordwise(one.text[:LONGEST], other.text[:LONGEST])
-    left_out = max((len(output.text) - LONGEST for output in (one, other) if output is not None), default=0)
-    return page(
+    found = (
+        None
+        if one is None or other is None
+        else wordwise(one.text[:MAX_TEXT_LENGTH], other.text[:MAX_TEXT_LENGTH])
+    )
+    left_out = max(
+        (len(output.text) - MAX_TEXT_LENGTH for output in (one, other) if output is not None), default=0
+    )
+    return render_page(
         request,
         "compare_answers.html",
         sides=(before, after),
         answer=_answer(before.row, after.row),
         found=found,
         left_out=max(0, left_out),
-        longest=LONGEST,
+        longest=MAX_TEXT_LENGTH,
         pieces=(found.before, found.after) if found else ((), ()),
         scores=list(_scores(before.row, after.row)),
         sealed=[side for side in (before, after) if side.row.sealed],
-        way=way,
+        navigation=navigation,
         position=position,
         previous=previous,
         following=following,
@@ -112,32 +120,34 @@ def answers(
 
 
 @router.post("/compare/answers/reveal")
-def reveal(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
+def reveal(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Show this visitor what both runs have sealed, which is counted as a look at each for ever."""
-    visitor = visitor_of(request)
-    with site_of(request).store() as store:
-        runs = tuple(run_of(store, name) for name in form.texts("run"))
+    session = get_session(request)
+    with get_project(request).store() as store:
+        runs = tuple(load_run(store, name) for name in form.texts("run"))
         for run in runs:
-            visitor.reveal(store, run)
-    visitor.tell("The holdouts of these runs are revealed to you, and the looks are recorded.")
+            session.reveal(store, run)
+    session.flash("The holdouts of these runs are revealed to you, and the looks are recorded.")
     words = [form.text(name, "0") for name in ("position", "repeat")]
     position, repeat = (int(word) if word.isascii() and word.isdigit() else 0 for word in words)
     split: Split = next((word for word in SPLITS if word == form.text("split")), "all")
-    way = Way(runs=runs, kind=form.text("kind"), split=split, by_digest=form.text("by_digest") == "1")
-    return RedirectResponse(way.address(position, repeat), 303)
+    navigation = CaseNavigation(
+        runs=runs, kind=form.text("kind"), split=split, by_digest=form.text("by_digest") == "1"
+    )
+    return RedirectResponse(navigation.address(position, repeat), 303)
 
 
-def _sides(request: Request, names: list[str], position: int, repeat: int) -> tuple[Side, Side]:
-    site, revealed = site_of(request), visitor_of(request).revealed
-    with site.store() as store:
-        runs = [run_of(store, name) for name in names]
+def _sides(request: Request, names: list[str], position: int, repeat: int) -> tuple[AnswerSide, AnswerSide]:
+    project, revealed = get_project(request), get_session(request).revealed
+    with project.store() as store:
+        runs = [load_run(store, name) for name in names]
     try:
-        one = asked_case(site.store_path, runs[0], position, reveal=runs[0].id in revealed, history=0)
-        place = same_case(site.store_path, runs[0], position, runs[1])
-        other = asked_case(site.store_path, runs[1], place, reveal=runs[1].id in revealed, history=0)
-        return Side("baseline", one, one.row(repeat)), Side("candidate", other, other.row(repeat))
+        one = asked_case(project.store_path, runs[0], position, reveal=runs[0].id in revealed, history=0)
+        place = same_case(project.store_path, runs[0], position, runs[1])
+        other = asked_case(project.store_path, runs[1], place, reveal=runs[1].id in revealed, history=0)
+        return AnswerSide("baseline", one, one.row(repeat)), AnswerSide("candidate", other, other.row(repeat))
     except NothingSelected as error:
-        raise NotThere(str(error)) from None
+        raise PageNotFound(str(error)) from None
 
 
 def _answer(before: Row, after: Row) -> str:
@@ -168,22 +178,22 @@ def _key(score: Score) -> tuple[str, str]:
     return score.assertion or score.grader, score.name
 
 
-def _beside(request: Request, way: Way, row: Row) -> tuple[str | None, str | None]:
+def _beside(request: Request, navigation: CaseNavigation, row: Row) -> tuple[str | None, str | None]:
     """The addresses of the cases before and after this one in the table one came from."""
-    if not way.kind:
+    if not navigation.kind:
         return None, None
-    question = Question(runs=way.runs, split=way.split, by_digest=way.by_digest)
-    task = asked(desk_of(request), site_of(request), question)
+    query = ComparisonQuery(runs=navigation.runs, split=navigation.split, by_digest=navigation.by_digest)
+    task = submit_comparison(get_task_runner(request), get_project(request), query)
     task.wait(_PATIENCE_S)
-    flips = flips_of(task, way.kind)
+    flips = list_flips(task, navigation.kind)
     here = (row.trial.case_id, row.trial.repeat)
     if here not in flips:
         return None, None
     places, at = task.result().places, flips.index(here)
     around = (flips[at - 1] if at else None, flips[at + 1] if at + 1 < len(flips) else None)
-    before, after = (None if one is None else way.address(places[one[0]], one[1]) for one in around)
+    before, after = (None if one is None else navigation.address(places[one[0]], one[1]) for one in around)
     return before, after
 
 
-def _command(side: Side) -> str:
+def _command(side: AnswerSide) -> str:
     return f"proctor runs show {side.asked_case.run.id} --case {shlex.quote(side.row.trial.case_id)}"

@@ -25,12 +25,12 @@ from proctor.services.suites.library import Saved
 from proctor.services.suites.upload import FOLDER, Upload, chosen, decoded, of_files, of_text
 from proctor.services.suites.zip_upload import check_paths, is_zip, unpacked
 from proctor.splits import holdout_size
-from proctor.web.annotated_source import marked
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.pending_uploads import shelf_of
-from proctor.web.project import Site, site_of
-from proctor.web.security import Form, form_of
-from proctor.web.templates_env import NotThere, page, url
+from proctor.web.annotated_source import annotate
+from proctor.web.browser_sessions import get_session
+from proctor.web.pending_uploads import get_pending_uploads
+from proctor.web.project import Project, get_project
+from proctor.web.security import PageForm, read_form
+from proctor.web.templates_env import PageNotFound, render_page, url
 
 router = APIRouter()
 
@@ -45,7 +45,7 @@ _STATES = {
 }
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class SuiteForm(Struct, frozen=True, kw_only=True):
     """What the form says besides the cases."""
 
     name: str = ""
@@ -82,19 +82,19 @@ class Asked(Struct, frozen=True, kw_only=True):
 def create(request: Request, name: str = "", version: str = "") -> Response:
     """An empty editor, or one with a saved suite whose next version is to be written."""
     if not name:
-        return _page(request, Asked(), None)
-    text, suite = _written(site_of(request), name, version)
-    asked = Asked(
+        return _page(request, SuiteForm(), None)
+    text, suite = _written(get_project(request), name, version)
+    suite_form = SuiteForm(
         name=suite.name,
         file_name="" if text is None else "suite",
         text=text or "",
         holdout="0" if suite.no_holdout else "",  # which not every format can say
     )
     if text is None:
-        visitor_of(request).tell(
+        get_session(request).flash(
             f"{suite.title} is too large, or too many files, to be edited here. Export it."
         )
-    return _page(request, asked, None)
+    return _page(request, suite_form, None)
 
 
 @router.get("/suites/check")
@@ -108,50 +108,50 @@ def begin_anew(_request: Request) -> Response:
 @router.post("/suites/demo")
 def demo(request: Request) -> Response:
     """A sample suite in the editor, looked over and ready to be saved."""
-    asked = Asked(name=DEMO, text=_demo(), file_name="demo.jsonl")
-    return _looked_over(request, asked, of_text(asked.text, asked.file_name))
+    suite_form = SuiteForm(name=DEMO, text=_demo(), file_name="demo.jsonl")
+    return _looked_over(request, suite_form, of_text(suite_form.text, suite_form.file_name))
 
 
 @router.post("/suites/check")
-def check(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
+def check(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Everything that is wrong or doubtful, at its line, and what would be sent."""
-    asked = _asked(form)
+    suite_form = _parse_form(form)
     try:
-        return _looked_over(request, asked, _upload(request, form, asked))
+        return _looked_over(request, suite_form, _upload(request, form, suite_form))
     except ProctorError as error:
-        return _refused(request, asked, error)
+        return _refused(request, suite_form, error)
 
 
 @router.post("/suites/save")
-def keep(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
+def keep(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """The next version, or what keeps it from being saved."""
-    asked = _asked(form)
-    site = site_of(request)
+    suite_form = _parse_form(form)
+    project = get_project(request)
     try:
-        upload = _upload(request, form, asked)
-        with site.store() as store:
+        upload = _upload(request, form, suite_form)
+        with project.store() as store:
             saved = save(
                 store,
                 upload,
-                name=asked.name,
-                dialect=asked.dialect or None,
-                holdout=asked.share,
-                own_targets=own_targets(site),
-                options=options_of(site.config),
+                name=suite_form.name,
+                dialect=suite_form.dialect or None,
+                holdout=suite_form.share,
+                own_targets=own_targets(project),
+                options=options_of(project.config),
             )
     except SuiteError:
-        return _looked_over(request, asked, upload, status=400)
+        return _looked_over(request, suite_form, upload, status=400)
     except UsageError as error:
-        return _refused(request, asked, error)
-    visitor_of(request).tell(_told(saved))
+        return _refused(request, suite_form, error)
+    get_session(request).flash(_told(saved))
     return RedirectResponse(url("/suite", name=saved.suite.name, version=saved.suite.version), 303)
 
 
 # --- what was sent -----------------------------------------------------------------------------------------
 
 
-def _asked(form: Form) -> Asked:
-    return Asked(
+def _parse_form(form: PageForm) -> SuiteForm:
+    return SuiteForm(
         name=form.text("name").strip(),
         dialect=form.text("dialect"),
         file_name=form.text("file_name"),
@@ -161,7 +161,7 @@ def _asked(form: Form) -> Asked:
     )
 
 
-def _upload(request: Request, form: Form, asked: Asked) -> Upload:
+def _upload(request: Request, form: PageForm, suite_form: SuiteForm) -> Upload:
     """What is to be read: the files that were chosen now, else what is held, else the text in the editor.
 
     Raises:
@@ -171,12 +171,12 @@ def _upload(request: Request, form: Form, asked: Asked) -> Upload:
     if len(sent) == 1 and is_zip(sent[0].data):
         return of_files(unpacked(sent[0].data), splitext(basename(sent[0].name))[0])
     if len(sent) == 1:
-        return of_text(decoded(sent[0].data, sent[0].name), sent[0].name, asked.dialect or None)
+        return of_text(decoded(sent[0].data, sent[0].name), sent[0].name, suite_form.dialect or None)
     if sent:
         check_paths([one.name for one in sent])
         return of_files({one.name: one.data for one in sent})
-    if asked.key:
-        upload = shelf_of(site_of(request)).get(visitor_of(request).id, asked.key)
+    if suite_form.key:
+        upload = get_pending_uploads(get_project(request)).get(get_session(request).id, suite_form.key)
         if upload is None:
             raise UsageError(
                 "The upload is gone: it is held until the server stops, or until you upload others. "
@@ -184,13 +184,13 @@ def _upload(request: Request, form: Form, asked: Asked) -> Upload:
             )
         main = form.text("main")
         return chosen(upload, main) if main else upload
-    return of_text(asked.text, asked.file_name, asked.dialect or None)
+    return of_text(suite_form.text, suite_form.file_name, suite_form.dialect or None)
 
 
-def own_targets(site: Site) -> frozenset[str]:
+def own_targets(project: Project) -> frozenset[str]:
     """The names of the server's own targets file; none where it is wrong, which Run Suite says."""
     try:
-        return frozenset(Names(site.environ, site.folder).names())
+        return frozenset(Names(project.environ, project.folder).names())
     except ProctorError:
         return frozenset()
 
@@ -200,12 +200,12 @@ def _demo() -> str:
     return files("proctor.web").joinpath("demo.jsonl").read_text("utf-8")
 
 
-def _written(site: Site, name: str, version: str) -> tuple[str | None, Suite]:
+def _written(project: Project, name: str, version: str) -> tuple[str | None, Suite]:
     """A saved suite as a text to edit; None where it is more than a text."""
-    with site.store() as store:
+    with project.store() as store:
         suite = store.suite(name, version or None)
         if suite is None:
-            raise NotThere(f"There is no suite {name!r} {version} here.")
+            raise PageNotFound(f"There is no suite {name!r} {version} here.")
         cases = [stored.case for stored in store.cases(suite.content)]
     for dialect in dict.fromkeys((suite.dialect, "proctor")):
         if dialect in RENDERERS.names():
@@ -219,60 +219,63 @@ def _written(site: Site, name: str, version: str) -> tuple[str | None, Suite]:
 # --- what is shown -----------------------------------------------------------------------------------------
 
 
-def _looked_over(request: Request, asked: Asked, upload: Upload, status: int = 200) -> Response:
-    site = site_of(request)
+def _looked_over(request: Request, suite_form: SuiteForm, upload: Upload, status: int = 200) -> Response:
+    project = get_project(request)
     draft = draft_of(
         upload,
-        name=asked.name,
-        dialect=asked.dialect or None,
-        holdout=asked.share,
-        own_targets=own_targets(site),
-        options=options_of(site.config),
+        name=suite_form.name,
+        dialect=suite_form.dialect or None,
+        holdout=suite_form.share,
+        own_targets=own_targets(project),
+        options=options_of(project.config),
     )
     text = upload.text
     if text is not None and len(text) <= MOST_EDITED:
-        shown = replace(asked, file_name=upload.main, text=text, key="")
+        shown = replace(suite_form, file_name=upload.main, text=text, key="")
     else:
-        key, shelf, visitor = asked.key, shelf_of(site), visitor_of(request)
-        if not key or shelf.get(visitor.id, key) != upload:
-            key = shelf.put(visitor.id, upload)
-        shown = replace(asked, file_name="", text="", key=key)
+        key, uploads, session = suite_form.key, get_pending_uploads(project), get_session(request)
+        if not key or uploads.get(session.id, key) != upload:
+            key = uploads.put(session.id, upload)
+        shown = replace(suite_form, file_name="", text="", key=key)
     return _page(request, shown, draft, status=status)
 
 
-def _refused(request: Request, asked: Asked, error: ProctorError) -> Response:
+def _refused(request: Request, suite_form: SuiteForm, error: ProctorError) -> Response:
     """The form with all that was typed, and why it came to nothing."""
-    if asked.key and shelf_of(site_of(request)).get(visitor_of(request).id, asked.key) is None:
-        asked = replace(asked, key="")
-    return _page(request, asked, None, status=400, wrong=str(error))
+    if (
+        suite_form.key
+        and get_pending_uploads(get_project(request)).get(get_session(request).id, suite_form.key) is None
+    ):
+        suite_form = replace(suite_form, key="")
+    return _page(request, suite_form, None, status=400, wrong=str(error))
 
 
 def _page(
-    request: Request, asked: Asked, draft: Draft | None, *, status: int = 200, wrong: str = ""
+    request: Request, suite_form: SuiteForm, draft: Draft | None, *, status: int = 200, wrong: str = ""
 ) -> Response:
-    return page(
+    return render_page(
         request,
         "create.html",
         status,
-        asked=asked,
+        suite_form=suite_form,
         draft=draft,
         wrong=wrong,
         answer=first_line(draft) if draft else "",
         split=_split(draft) if draft else "",
-        known=_known(request, asked, draft),
-        marked=marked(draft.upload, draft.problems) if draft else None,
+        known=_known(request, suite_form, draft),
+        annotated=annotate(draft.upload, draft.problems) if draft else None,
         dialects=DIALECTS.names(),
         folder=FOLDER,
     )
 
 
-def _known(request: Request, asked: Asked, draft: Draft | None) -> Suite | None:
+def _known(request: Request, suite_form: SuiteForm, draft: Draft | None) -> Suite | None:
     """The version that is current under the name it would be saved by."""
-    name = asked.name or (draft.suite.name if draft and draft.suite else "")
-    site = site_of(request)
-    if not name or not site.store_path.exists():
+    name = suite_form.name or (draft.suite.name if draft and draft.suite else "")
+    project = get_project(request)
+    if not name or not project.store_path.exists():
         return None
-    with site.store() as store:
+    with project.store() as store:
         return store.suite(name)
 
 

@@ -11,10 +11,10 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import site_of
-from proctor.web.security import Form, form_of, same
-from proctor.web.templates_env import NotThere, page
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import get_project
+from proctor.web.security import PageForm, constant_time_equal, read_form
+from proctor.web.templates_env import PageNotFound, render_page
 
 router = APIRouter()
 
@@ -27,7 +27,7 @@ STATIC = {
 
 
 @router.get("/")
-def first(_request: Request) -> Response:
+def home(_request: Request) -> Response:
     """The first page."""
     return RedirectResponse("/suites", 303)
 
@@ -36,7 +36,7 @@ def first(_request: Request) -> Response:
 def static(name: str) -> Response:
     """The stylesheet, the script and the mark."""
     if name not in STATIC:
-        raise NotThere("There is no such file.")
+        raise PageNotFound("There is no such file.")
     data, kind = _static(name)
     stamp = f'"{sha256(data).hexdigest()[:16]}"'
     return Response(data, media_type=kind, headers={"etag": stamp, "cache-control": "no-cache"})
@@ -55,25 +55,25 @@ def _static(name: str) -> tuple[bytes, str]:
 
 
 @router.get("/login")
-def ask_for_token(request: Request, next: str = "/", token: str = "") -> Response:  # noqa: A002  # the address says so
+def login_form(request: Request, next: str = "/", token: str = "") -> Response:  # noqa: A002  # the address says so
     """Ask for the token, or take it from the address that the server printed."""
     if token:
-        return _let_in(request, token, next)
-    return page(request, "login.html", wrong=False, next=next)
+        return _log_in(request, token, next)
+    return render_page(request, "login.html", wrong=False, next=next)
 
 
 @router.post("/login")
-def take_token(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
+def login(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Let in whoever shows the token."""
-    return _let_in(request, form.text("token").strip(), form.text("next", "/"))
+    return _log_in(request, form.text("token").strip(), form.text("next", "/"))
 
 
-def _let_in(request: Request, token: str, then: str) -> Response:
-    site, visitor = site_of(request), visitor_of(request)
-    if site.token is not None and not same(token, site.token):
-        return page(request, "login.html", 403, wrong=True, next=then)
-    if site.token is not None and not visitor.allowed:
-        site.visitors.admit(visitor)
+def _log_in(request: Request, token: str, then: str) -> Response:
+    project, session = get_project(request), get_session(request)
+    if project.token is not None and not constant_time_equal(token, project.token):
+        return render_page(request, "login.html", 403, wrong=True, next=then)
+    if project.token is not None and not session.is_logged_in:
+        project.sessions.log_in(session)
     # Only a place of this server: `//elsewhere` and `/\elsewhere` would be other ones.
     own = then.startswith("/") and not then.startswith(("//", "/\\"))
     return RedirectResponse(then if own else "/", 303)

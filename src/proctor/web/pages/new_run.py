@@ -13,14 +13,22 @@ from proctor.protocols import SavedSuite, Store
 from proctor.services.runs.reading.estimate_record import Estimate
 from proctor.services.runs.request import new_id
 from proctor.services.suites.suite_sources import BUILTIN
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import site_of
-from proctor.web.runs.allowed_targets import SPLITS, Offer, Project, offer_of
-from proctor.web.runs.form import FIELDS, RANGES, Choices, Given, WrongChoices, chosen, usual_number
-from proctor.web.runs.processes import children_of
-from proctor.web.runs.start import command_of, estimate_of, project_of, start
-from proctor.web.security import Form, form_of
-from proctor.web.templates_env import page, url
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import get_project
+from proctor.web.runs.allowed_targets import SPLITS, AllowedTargets, RunContext, list_allowed_targets
+from proctor.web.runs.form import (
+    FIELDS,
+    NUMBER_FIELDS,
+    FormErrors,
+    RawForm,
+    RunForm,
+    default_number,
+    validate_form,
+)
+from proctor.web.runs.processes import get_run_processes
+from proctor.web.runs.start import load_run_context, make_estimate, shell_command, start
+from proctor.web.security import PageForm, read_form
+from proctor.web.templates_env import render_page, url
 
 router = APIRouter()
 
@@ -28,16 +36,16 @@ _TIERS = {f"{BUILTIN}cheap": 10, f"{BUILTIN}moderate": 25, f"{BUILTIN}comprehens
 """The cases of each built-in suite."""
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class FormView(Struct, frozen=True, kw_only=True):
     """The form, as it is shown."""
 
-    given: Given
+    given: RawForm
     """What was chosen so far."""
     suites: tuple[str, ...]
     """The names of those in the store."""
     versions: tuple[SavedSuite, ...]
     """Of the suite that is chosen, the newest first."""
-    offer: Offer
+    allowed_targets: AllowedTargets
     usual: dict[str, str]
     """What counts where a field is left empty."""
     wrong: dict[str, str]
@@ -68,53 +76,53 @@ class Shown(Struct, frozen=True, kw_only=True):
 
 
 @router.get("/run")
-def choose(request: Request) -> Response:
+def show_form(request: Request) -> Response:
     """The form, with what the address chooses already and what that would come to."""
-    site = site_of(request)
+    project = get_project(request)
     given = {name: request.query_params.getlist(name) for name in FIELDS}
-    with site.store() as store:
-        shown = _shown(request, store, given, began=False)
-    return page(request, "start.html", shown=shown, group=new_id(), tiers=_TIERS, splits=SPLITS)
+    with project.store() as store:
+        shown = _make_view(request, store, given, began=False)
+    return render_page(request, "start.html", shown=shown, group=new_id(), tiers=_TIERS, splits=SPLITS)
 
 
 @router.post("/run")
-def begin(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
+def start_run(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Start what is chosen, or show what it would come to; a form that is sent twice starts one."""
-    site = site_of(request)
+    project = get_project(request)
     given = {name: form.texts(name) for name in FIELDS}
     if form.text("do") == "estimate":
-        return RedirectResponse(url("/run", **_kept(given)), 303)
+        return RedirectResponse(url("/run", **_filled_fields(given)), 303)
     try:
-        with site.store() as store:
-            choices = chosen(store, given, project_of(site))
-            estimate_of(site, store, choices)
-    except WrongChoices:
-        with site.store() as store:
-            shown = _shown(request, store, given, began=True)
+        with project.store() as store:
+            run_form = validate_form(store, given, load_run_context(project))
+            make_estimate(project, store, run_form)
+    except FormErrors:
+        with project.store() as store:
+            shown = _make_view(request, store, given, began=True)
         values = {"shown": shown, "group": new_id(), "tiers": _TIERS, "splits": SPLITS}
-        return page(request, "start.html", 422, **values)
-    started = _once(request, choices, given, form.text("group"))
+        return render_page(request, "start.html", 422, **values)
+    started = _once(request, run_form, given, form.text("group"))
     return RedirectResponse(f"/starts/{started}", 303)
 
 
-def _once(request: Request, choices: Choices, given: Given, group: str) -> str:
+def _once(request: Request, run_form: RunForm, given: RawForm, group: str) -> str:
     """The id of what is started; the form's own, unless that was used for something else."""
-    site = site_of(request)
-    known = children_of(site).find(group)
-    if known is not None and not known.runs(choices.words):
+    project = get_project(request)
+    known = get_run_processes(project).find(group)
+    if known is not None and not known.runs(run_form.words):
         group = new_id()
     elif known is not None:
-        visitor_of(request).tell("This was started already. Run it again from its page.")
-    return start(site, choices, group=group or None, given=_kept(given)).group
+        get_session(request).flash("This was started already. Run it again from its page.")
+    return start(project, run_form, group=group or None, given=_filled_fields(given)).group
 
 
-def _kept(given: Given) -> dict[str, list[str]]:
+def _filled_fields(given: RawForm) -> dict[str, list[str]]:
     """The fields that were filled in."""
     filled = {name: [value for value in values if value.strip()] for name, values in given.items()}
     return {name: values for name, values in filled.items() if values}
 
 
-def _shown(request: Request, store: Store, given: Given, *, began: bool) -> Shown:
+def _make_view(request: Request, store: Store, given: RawForm, *, began: bool) -> FormView:
     """The form with these values, and what is wrong with them.
 
     Args:
@@ -123,37 +131,37 @@ def _shown(request: Request, store: Store, given: Given, *, began: bool) -> Show
         given: what was chosen.
         began: it was to be started, so that whatever is missing is wrong.
     """
-    site = site_of(request)
-    project = project_of(site)
-    choices, estimate, wrong = None, None, dict[str, str]()
+    project = get_project(request)
+    context = load_run_context(project)
+    run_form, estimate, wrong = None, None, dict[str, str]()
     if began or any(given["suite"]):
         try:
-            choices = chosen(store, given, project, whole=began)
-            estimate = estimate_of(site, store, choices)
-        except WrongChoices as error:
+            run_form = validate_form(store, given, context, whole=began)
+            estimate = make_estimate(project, store, run_form)
+        except FormErrors as error:
             wrong = error.wrong
-    if choices is not None and choices.version is None:  # `cheap` means `builtin:cheap`
-        given = {**given, "suite": [choices.suite]}
-    words = ["SUITE", "--target=TARGET"] if choices is None else choices.words
+    if run_form is not None and run_form.version is None:  # `cheap` means `builtin:cheap`
+        given = {**given, "suite": [run_form.suite]}
+    words = ["SUITE", "--target=TARGET"] if run_form is None else run_form.words
     if estimate is not None and not estimate.targets:
         words = [*words, "--target=TARGET"]
     saved = store.versions()
     name = next(iter(reversed(given["suite"])), "")
-    return Shown(
+    return FormView(
         given=given,
         suites=tuple(dict.fromkeys(one.suite.name for one in saved if one.suite.name not in _TIERS)),
         versions=tuple(one for one in reversed(saved) if one.suite.name == name and name not in _TIERS),
-        offer=offer_of(project),
-        usual=_usual(project),
+        allowed_targets=list_allowed_targets(context),
+        usual=_usual(context),
         wrong=wrong,
         estimate=estimate,
-        command=command_of(site, words),
+        command=shell_command(project, words),
     )
 
 
-def _usual(project: Project) -> dict[str, str]:
+def _usual(context: RunContext) -> dict[str, str]:
     """What stands in each field before anything is chosen."""
-    numbers: dict[str, Any] = {name: usual_number(name, project.usual) for name in RANGES}
+    numbers: dict[str, Any] = {name: default_number(name, context.usual) for name in NUMBER_FIELDS}
     found = {name: f"{value:.12g}" for name, value in numbers.items() if value is not None}
-    found |= {name: ", ".join(project.usual.texts(name)) for name in ("judge", "tag")}
-    return {**found, "split": project.usual.split, "all_tag": " and ".join(project.usual.texts("all-tag"))}
+    found |= {name: ", ".join(context.usual.texts(name)) for name in ("judge", "tag")}
+    return {**found, "split": context.usual.split, "all_tag": " and ".join(context.usual.texts("all-tag"))}

@@ -30,10 +30,10 @@ from proctor.services.judges.review import (
 )
 from proctor.services.runs.reading.listing import Filter, fitting
 from proctor.stores.sqlite.case_queries import Places
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import site_of
-from proctor.web.security import Form, form_of
-from proctor.web.templates_env import NotThere, page, run_of, url
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import get_project
+from proctor.web.security import PageForm, read_form
+from proctor.web.templates_env import PageNotFound, load_run, render_page, url
 
 router = APIRouter()
 
@@ -58,15 +58,15 @@ def review(
     after: str = "",
 ) -> Response:
     """The answers of a run, one at a time; without a run, the runs."""
-    with site_of(request).store() as store:
+    with get_project(request).store() as store:
         if not run:
             return _runs(request, store, after)
-        found = run_of(store, run)
+        found = load_run(store, run)
         made = _review(request, store, found)
         one = _place(made, at) if at else made.next(None, show, tag)
         shown = None if one is None else _shown(request, made, one)
         then = None if one is None else made.next(one, show, tag)
-        return page(
+        return render_page(
             request,
             "review.html",
             review=made,
@@ -87,7 +87,7 @@ def _runs(request: Request, store: Store, after: str) -> Response:
     runs = list(islice(fitting(store, Filter(), after), _ON_A_PAGE + 1))
     labelled = store.labelled()
     there = [run for run in runs[:_ON_A_PAGE] if run.planned]
-    return page(
+    return render_page(
         request,
         "reviews.html",
         runs=there,
@@ -101,37 +101,37 @@ def _runs(request: Request, store: Store, after: str) -> Response:
 
 
 @router.post("/review/name")
-def name(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
+def name(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Say who labels."""
-    visitor_of(request).name = _name(form.text("name"))
+    get_session(request).reviewer_name = _name(form.text("name"))
     return _back(form)
 
 
 @router.post("/review/reveal")
-def reveal(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
+def reveal(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Show the held-out answers of a run too, which counts as a look."""
-    with site_of(request).store() as store:
-        visitor_of(request).reveal(store, run_of(store, form.text("run")))
+    with get_project(request).store() as store:
+        get_session(request).reveal(store, load_run(store, form.text("run")))
     return _back(form)
 
 
 @router.post("/review/label")
-def label(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
+def label(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Keep a label, and go on to the next answer."""
-    visitor, said = visitor_of(request), form.text("label")
-    by = _name(form.text("by") or visitor.name)
+    session, said = get_session(request), form.text("label")
+    by = _name(form.text("by") or session.reviewer_name)
     if said not in ("pass", "fail"):
         raise UsageError("Say whether the answer passes: press Pass or Fail.")
     note = _unicode(form.text("note")).strip()
     if len(note) > _LONGEST_NOTE:
         raise UsageError(f"A note has at most {_LONGEST_NOTE:,} characters. Go back and make it shorter.")
-    visitor.name = by
-    with site_of(request).store() as store:
-        run = run_of(store, form.text("run"))
+    session.reviewer_name = by
+    with get_project(request).store() as store:
+        run = load_run(store, form.text("run"))
         made = _review(request, store, run)
         one = _place(made, form.text("at"))
         if one.held_out:
-            visitor.looks_at(store, run)
+            session.record_access(store, run)
         kept = Label(
             case_id=one.case_id, repeat=one.repeat, run=run.id, passed=said == "pass", by=by, note=note
         )
@@ -141,29 +141,29 @@ def label(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response
 
 
 @router.post("/review/undo")
-def undo(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
+def undo(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Take this person's last label back, and show its answer again."""
     number = form.text("number")
-    with site_of(request).store() as store:
-        made = _review(request, store, run_of(store, form.text("run")))
+    with get_project(request).store() as store:
+        made = _review(request, store, load_run(store, form.text("run")))
         last = made.last
         # By its number, so that a button that is pressed twice takes back one label.
         if last is None or str(last[1].number) != number or not store.unlabel(last[1].number):
             raise UsageError("That label has been taken back or replaced already. Nothing was changed.")
-        visitor_of(request).tell(f"Taken back: your label of {one_line(last[0].case_id)}.")
+        get_session(request).flash(f"Taken back: your label of {one_line(last[0].case_id)}.")
     return _back(form, at=_at(last[0]))
 
 
 @router.get("/review/labels.jsonl")
 def labels(request: Request, run: str) -> Response:
     """The labels of a run as a file that `certify --judge T --labels FILE` reads."""
-    visitor = visitor_of(request)
-    with site_of(request).store() as store:
-        found = run_of(store, run)
+    session = get_session(request)
+    with get_project(request).store() as store:
+        found = load_run(store, run)
         kept = store.labels(found.id)
         if any(one.held_out for one in kept):
-            visitor.looks_at(store, found)
-    lines = label_lines(kept, reveal=found.id in visitor.revealed)
+            session.record_access(store, found)
+    lines = label_lines(kept, reveal=found.id in session.revealed)
     return Response(
         "".join(f"{line}\n" for line in lines),
         media_type="application/jsonl; charset=utf-8",
@@ -175,13 +175,13 @@ def labels(request: Request, run: str) -> Response:
 
 
 def _review(request: Request, store: Store, run: Run) -> Review:
-    visitor = visitor_of(request)
+    session = get_session(request)
     return Review(
         run,
-        site_of(request).shared("answers of runs", Remembered).of(store, run),
+        get_project(request).get_shared("answers of runs", Remembered).of(store, run),
         store.labels(run.id),
-        by=visitor.name,
-        revealed=run.id in visitor.revealed,
+        by=session.reviewer_name,
+        revealed=run.id in session.revealed,
     )
 
 
@@ -194,7 +194,9 @@ def _place(made: Review, at: str) -> Reviewable:
     position, _, repeat = at.partition(".")
     found = made.at(int(position), int(repeat)) if position.isdecimal() and repeat.isdecimal() else None
     if found is None:
-        raise NotThere("There is no answer to label here, or it is held out and has to be revealed first.")
+        raise PageNotFound(
+            "There is no answer to label here, or it is held out and has to be revealed first."
+        )
     return found
 
 
@@ -204,11 +206,11 @@ def _at(one: Reviewable | None) -> str | None:
 
 def _shown(request: Request, made: Review, one: Reviewable) -> dict[str, Any]:
     """One answer with what it answers and how it is judged, and what was said of it if this person did."""
-    place = Places(site_of(request).store_path).place(made.run, one.position)
+    place = Places(get_project(request).store_path).place(made.run, one.position)
     trials = () if place is None else place.trials
     trial = next((each.trial for each in trials if each.trial.repeat == one.repeat), None)
     if place is None or trial is None or trial.output is None:
-        raise NotThere("This answer is not in the store any more.")
+        raise PageNotFound("This answer is not in the store any more.")
     mine = made.mine(one)
     return {
         "messages": place.case.case.input,
@@ -279,11 +281,11 @@ def _unicode(typed: str) -> str:
     return typed.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
 
 
-def _show(form: Form) -> Show:
+def _show(form: PageForm) -> Show:
     return next((known for known, _ in SHOWS if known == form.text("show")), "unlabelled")
 
 
-def _back(form: Form, at: str | None = "") -> Response:
+def _back(form: PageForm, at: str | None = "") -> Response:
     """The review that a form is part of, as it was."""
     known = {name: form.text(name)[:_LONGEST_WORD] for name in ("run", "tag")}
     show = _show(form)

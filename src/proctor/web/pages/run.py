@@ -19,13 +19,13 @@ from proctor.reports.runs.command_line import command_of
 from proctor.services.runs.reading.catalogue_sync import Looked
 from proctor.services.runs.reading.report import looked_at, reported
 from proctor.stores.catalogue.records import VERDICTS
-from proctor.web.browser_sessions import Visitor, visitor_of
-from proctor.web.project import site_of
-from proctor.web.runs.charts import CHARTS, Drawing, drawings, svg_of
-from proctor.web.runs.facts import facts_of
-from proctor.web.security import Form, form_of
-from proctor.web.templates_env import NotThere, page, run_of, url
-from proctor.web.trial_filters import Chip, chips, query_of, sort_of, wanted_of
+from proctor.web.browser_sessions import BrowserSession, get_session
+from proctor.web.project import get_project
+from proctor.web.runs.charts import CHARTS, Drawing, list_drawings, render_svg
+from proctor.web.runs.facts import list_facts
+from proctor.web.security import PageForm, read_form
+from proctor.web.templates_env import PageNotFound, load_run, render_page, url
+from proctor.web.trial_filters import FilterChip, filter_chips, filter_query, parse_filter, parse_sort
 
 router = APIRouter()
 
@@ -47,14 +47,14 @@ _KINDS = {
 @router.get("/runs/{run_id}")
 def run(request: Request, run_id: str, after: str = "") -> Response:
     """A run with its numbers and its trials."""
-    site, visitor = site_of(request), visitor_of(request)
-    with site.store() as store:
-        looked = _looked(request, store, run_of(store, run_id), visitor)
-    found, revealed = looked.run, run_id in visitor.revealed
-    query, address = query_of(request), f"/runs/{run_id}"
-    sort = sort_of(request)
-    trials = site.catalogue.page(run_id, wanted_of(request), sort, after, _AT_ONCE, revealed=revealed)
-    return page(
+    project, session = get_project(request), get_session(request)
+    with project.store() as store:
+        looked = _looked(request, store, load_run(store, run_id), session)
+    found, revealed = looked.run, run_id in session.revealed
+    query, address = filter_query(request), f"/runs/{run_id}"
+    sort = parse_sort(request)
+    trials = project.catalogue.page(run_id, parse_filter(request), sort, after, _AT_ONCE, revealed=revealed)
+    return render_page(
         request,
         "run.html",
         looked=looked,
@@ -63,12 +63,12 @@ def run(request: Request, run_id: str, after: str = "") -> Response:
         answer=headline(looked, revealed=revealed),
         parts_of=_parts(looked.summary),
         drawings=_drawings(request, looked),
-        facts=facts_of(looked),
+        facts=list_facts(looked),
         revealed=revealed,
         command=command_of(found),
         trials=trials,
         verdicts=[verdict.value for verdict in VERDICTS],
-        asked=wanted_of(request),
+        asked=parse_filter(request),
         sort=sort,
         after=after,
         query=query,
@@ -79,13 +79,13 @@ def run(request: Request, run_id: str, after: str = "") -> Response:
     )
 
 
-def _looked(request: Request, store: Store, found: Run, visitor: Visitor) -> Looked:
+def _looked(request: Request, store: Store, found: Run, session: BrowserSession) -> Looked:
     """The run with its numbers, and with this look at its holdout counted where it has one."""
-    cataloguer = site_of(request).cataloguer
+    cataloguer = get_project(request).cataloguer
     looked = cataloguer.look_in(store, found)
     if not _tells_of_holdout(looked):
         return looked
-    visitor.looks_at(store, found)
+    session.record_access(store, found)
     return cataloguer.look_in(store, found, 0.05)
 
 
@@ -129,12 +129,12 @@ def _parts(row: dict[str, Any]) -> list[tuple[str, str, list[tuple[str, dict[str
 
 
 def _drawings(request: Request, looked: Looked) -> list[Drawing]:
-    return drawings(site_of(request), looked) if looked.whole and looked.done else []
+    return list_drawings(get_project(request), looked) if looked.whole and looked.done else []
 
 
-def _chips(request: Request, address: str) -> Iterator[Chip]:
-    for chip in chips(request, address):
-        yield Chip(chip.word, f"{chip.address}#trials")
+def _chips(request: Request, address: str) -> Iterator[FilterChip]:
+    for chip in filter_chips(request, address):
+        yield FilterChip(chip.word, f"{chip.address}#trials")
 
 
 def _sorted_by(address: str, query: dict[str, list[str]], sort: str, name: str) -> tuple[str, str]:
@@ -151,13 +151,13 @@ def _sorted_by(address: str, query: dict[str, list[str]], sort: str, name: str) 
 def chart(request: Request, run_id: str, name: str, dark: bool = False) -> Response:
     """A chart of a run, for a light page or a dark one."""
     if name not in CHARTS:
-        raise NotThere("There is no such chart.")
-    site = site_of(request)
-    with site.store() as store:
-        looked = site.cataloguer.look_in(store, run_of(store, run_id))
-    drawn = svg_of(site, looked, name, dark=dark)
+        raise PageNotFound("There is no such chart.")
+    project = get_project(request)
+    with project.store() as store:
+        looked = project.cataloguer.look_in(store, load_run(store, run_id))
+    drawn = render_svg(project, looked, name, dark=dark)
     if drawn is None:
-        raise NotThere("There is nothing to draw: no answer of this run has such a number.")
+        raise PageNotFound("There is nothing to draw: no answer of this run has such a number.")
     return Response(drawn, media_type="image/svg+xml", headers={"cache-control": "private, max-age=60"})
 
 
@@ -166,13 +166,13 @@ def export(request: Request, run_id: str, ending: str) -> Response:
     """Every trial of a run as a file; what is held out is sealed unless it was revealed on its page."""
     if ending not in _KINDS:
         known = ", ".join(_KINDS)
-        raise NotThere(f"A run cannot be exported as {ending!r}. It can be as {known}.")
-    site, reveal = site_of(request), run_id in visitor_of(request).revealed
-    with site.store() as store:
-        found = run_of(store, run_id)
+        raise PageNotFound(f"A run cannot be exported as {ending!r}. It can be as {known}.")
+    project, reveal = get_project(request), run_id in get_session(request).revealed
+    with project.store() as store:
+        found = load_run(store, run_id)
 
     def written() -> Iterator[str]:
-        with site.store() as store:
+        with project.store() as store:
             shown = reported(store, found, reveal=reveal)
             # That it was revealed is counted already.
             yield from REPORTS.get(f".{ending}")([looked_at(store, shown, reveal=False)])
@@ -190,12 +190,12 @@ def _file_name(found: Run) -> str:
 
 
 @router.post("/runs/{run_id}/reveal")
-def reveal(request: Request, run_id: str, form: Annotated[Form, Depends(form_of)]) -> Response:
+def reveal(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Show this visitor what a run has sealed, which is counted as a look for ever."""
-    visitor = visitor_of(request)
-    with site_of(request).store() as store:
-        visitor.reveal(store, run_of(store, run_id))
-    visitor.tell("The holdout of this run is revealed to you, and the look is recorded.")
+    session = get_session(request)
+    with get_project(request).store() as store:
+        session.reveal(store, load_run(store, run_id))
+    session.flash("The holdout of this run is revealed to you, and the look is recorded.")
     own = f"/runs/{run_id}"
     back = form.text("back", own)
     return RedirectResponse(back if back == own or back.startswith((f"{own}/", f"{own}?")) else own, 303)

@@ -18,9 +18,9 @@ from proctor.reports.formatting import costs
 from proctor.reports.runs.serialize import counts_row
 from proctor.services.runs.reading.catalogue_sync import Looked
 from proctor.services.runs.reading.listing import listed
-from proctor.web.project import Site, site_of
-from proctor.web.templates_env import page, url
-from proctor.web.trial_filters import Chip
+from proctor.web.project import Project, get_project
+from proctor.web.templates_env import render_page, url
+from proctor.web.trial_filters import FilterChip
 
 router = APIRouter()
 
@@ -32,7 +32,7 @@ _LONGEST = 1000
 """Letters of one word that are looked at."""
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class RunEntry(Struct, frozen=True, kw_only=True):
     """One run as the list has it."""
 
     run: Run
@@ -47,7 +47,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...]
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class RunListQuery(Struct, frozen=True, kw_only=True):
     """What an address of the list says."""
 
     suite: str = ""
@@ -58,7 +58,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     sort: str = "-started"
     after: str = ""
 
-    def query(self) -> dict[str, str]:
+    def parameters(self) -> dict[str, str]:
         """Filter and order for other addresses of the list."""
         words = {name: getattr(self, name) for name in _FILTERS}
         return {**words, "sort": "" if self.sort == "-started" else self.sort}
@@ -72,70 +72,70 @@ class Asked(Struct, frozen=True, kw_only=True):
 @router.get("/runs")
 def runs(request: Request) -> Response:
     """The runs that fit, newest first or as the address says."""
-    site, asked = site_of(request), _asked(request)
-    if not site.store_path.exists():  # looking at nothing makes nothing
-        return page(request, "runs.html", **_empty(asked))
-    with site.store() as store:
+    project, query = get_project(request), _parse_query(request)
+    if not project.store_path.exists():  # looking at nothing makes nothing
+        return render_page(request, "runs.html", **_empty(query))
+    with project.store() as store:
         every = list(store.runs())
-        site.cataloguer.tidy([run.id for run in every])
+        project.cataloguer.tidy([run.id for run in every])
         alive = {run.id for run in every if run.status == "running" and store.claimed(run.id)}
-        fitting = [run for run in every if _fits(run, asked, alive)]
-        known = _ordered(site, store, fitting, asked.sort)
-        shown, following, before = _page_of(fitting, asked.after)
-        known |= site.cataloguer.summaries(store, [run for run in shown if run.id not in known])
+        fitting = [run for run in every if _fits(run, query, alive)]
+        known = _ordered(project, store, fitting, query.sort)
+        shown, following, before = _page_of(fitting, query.after)
+        known |= project.cataloguer.summaries(store, [run for run in shown if run.id not in known])
         entries = [_entry(store, run, known.get(run.id), alive) for run in shown]
-    return page(
+    return render_page(
         request,
         "runs.html",
         entries=entries,
-        answer=_answer(every, fitting, alive, asked),
+        answer=_answer(every, fitting, alive, query),
         following=following,
         before=before,
         total=len(every),
-        **_state(every, asked),
+        **_state(every, query),
     )
 
 
-def _empty(asked: Asked) -> dict[str, Any]:
-    nothing = {"entries": [], "answer": _answer([], [], set(), asked), "following": "", "before": False}
-    return {**nothing, "total": 0, **_state([], asked)}
+def _empty(query: RunListQuery) -> dict[str, Any]:
+    nothing = {"entries": [], "answer": _answer([], [], set(), query), "following": "", "before": False}
+    return {**nothing, "total": 0, **_state([], query)}
 
 
-def _state(every: Sequence[Run], asked: Asked) -> dict[str, Any]:
+def _state(every: Sequence[Run], query: RunListQuery) -> dict[str, Any]:
     """What the filters offer, and what is chosen of it."""
     return {
-        "asked": asked,
+        "query": query,
         "suites": sorted({run.suite.name for run in every}),
         "targets": sorted({run.target.name for run in every}),
         "statuses": _STATUSES,
         "tags": sorted({tag for run in every for tag in run.tags}),
-        "chips": _chips(asked),
-        "sorted_by": lambda name: _sorted_by(asked, name),
-        "command": _command(asked),
+        "chips": _chips(query),
+        "sorted_by": lambda name: _sorted_by(query, name),
+        "command": _command(query),
     }
 
 
-def _asked(request: Request) -> Asked:
+def _parse_query(request: Request) -> RunListQuery:
     query = request.query_params
     words = {name: query.get(name, "")[:_LONGEST].strip() for name in _FILTERS}
     sort = query.get("sort", "")
     known = sort.removeprefix("-") in _SORTS
-    return Asked(**words, sort=sort if known else "-started", after=query.get("after", ""))
+    return RunListQuery(**words, sort=sort if known else "-started", after=query.get("after", ""))
 
 
-def _fits(run: Run, asked: Asked, alive: set[str]) -> bool:
-    if asked.suite and run.suite.name != asked.suite:
+def _fits(run: Run, query: RunListQuery, alive: set[str]) -> bool:
+    if query.suite and run.suite.name != query.suite:
         return False
-    if asked.target and run.target.name != asked.target:
+    if query.target and run.target.name != query.target:
         return False
-    if asked.status and _status(run, alive) != asked.status:
+    if query.status and _status(run, alive) != query.status:
         return False
-    if asked.tag and asked.tag not in run.tags:
+    if query.tag and query.tag not in run.tags:
         return False
-    if not asked.text:
+    if not query.text:
         return True
     words = (run.id, run.suite.title, run.target.name, run.target.model, *run.tags)
-    return any(asked.text.casefold() in word.casefold() for word in words)
+    return any(query.text.casefold() in word.casefold() for word in words)
 
 
 def _status(run: Run, alive: set[str]) -> str:
@@ -162,7 +162,7 @@ _DOWN_FIRST = frozenset({"started", "rate"})
 """What one wants to see from above."""
 
 
-def _ordered(site: Site, store: Store, fitting: list[Run], sort: str) -> dict[str, Looked]:
+def _ordered(project: Project, store: Store, fitting: list[Run], sort: str) -> dict[str, Looked]:
     """Put the runs, which are newest first, in order; what had to be known of all of them comes back."""
     name, down = sort.removeprefix("-"), sort.startswith("-")
     known: dict[str, Looked] = {}
@@ -173,7 +173,7 @@ def _ordered(site: Site, store: Store, fitting: list[Run], sort: str) -> dict[st
     elif key is not None:
         fitting.sort(key=key, reverse=down)
     else:
-        known = site.cataloguer.summaries(store, fitting)
+        known = project.cataloguer.summaries(store, fitting)
         fitting.sort(key=lambda run: _by_rate(known.get(run.id)), reverse=down)
     return known
 
@@ -187,34 +187,34 @@ def _page_of(fitting: list[Run], after: str) -> tuple[list[Run], str, bool]:
     return shown, shown[-1].id if more else "", begin > 0
 
 
-def _sorted_by(asked: Asked, name: str) -> tuple[str, str]:
+def _sorted_by(query: RunListQuery, name: str) -> tuple[str, str]:
     """The address that sorts by a column, or turns its order around, and how it is sorted now."""
-    on = asked.sort.removeprefix("-") == name
-    down = asked.sort.startswith("-") if on else name not in _DOWN_FIRST
+    on = query.sort.removeprefix("-") == name
+    down = query.sort.startswith("-") if on else name not in _DOWN_FIRST
     said = "" if not on else "descending" if down else "ascending"
     word = name if down else f"-{name}"
-    return url("/runs", **asked.query() | {"sort": "" if word == "-started" else word}), said
+    return url("/runs", **query.parameters() | {"sort": "" if word == "-started" else word}), said
 
 
 # --- words -------------------------------------------------------------------------------------------------
 
 
-def _chips(asked: Asked) -> list[Chip]:
+def _chips(query: RunListQuery) -> list[FilterChip]:
     found = []
     for name in _FILTERS:
-        word = getattr(asked, name)
+        word = getattr(query, name)
         if word:
             said = f"“{word}”" if name == "text" else word
-            found.append(Chip(f"{_SAID[name]}{said}", url("/runs", **asked.query() | {name: ""})))
+            found.append(FilterChip(f"{_SAID[name]}{said}", url("/runs", **query.parameters() | {name: ""})))
     return found
 
 
-def _answer(every: Sequence[Run], fitting: Sequence[Run], alive: set[str], asked: Asked) -> str:
+def _answer(every: Sequence[Run], fitting: Sequence[Run], alive: set[str], query: RunListQuery) -> str:
     if not every:
         return "Nothing was run yet"
     making = sum(run.id in alive for run in fitting)
     made = f"; {making:,} {'is' if making == 1 else 'are'} being made" if making else ""
-    if asked.narrows:
+    if query.narrows:
         return (
             f"{len(fitting):,} of {counted(len(every), 'run')} {'fits' if len(fitting) == 1 else 'fit'}{made}"
         )
@@ -222,15 +222,15 @@ def _answer(every: Sequence[Run], fitting: Sequence[Run], alive: set[str], asked
     return f"{counted(len(every), 'run')} of {counted(len(suites), 'suite')}{made}"
 
 
-def _command(asked: Asked) -> str:
+def _command(query: RunListQuery) -> str:
     line = "proctor runs list"
     for name in ("suite", "tag"):
-        if word := getattr(asked, name):
+        if word := getattr(query, name):
             line += f" --{name} {shlex.quote(word)}"
     return line
 
 
-def _entry(store: Store, run: Run, looked: Looked | None, alive: set[str]) -> Entry:
+def _entry(store: Store, run: Run, looked: Looked | None, alive: set[str]) -> RunEntry:
     sealed = run.settings.selection.split == "holdout"
     if looked is None:  # not catalogued yet
         one = listed(store, run)
@@ -239,7 +239,7 @@ def _entry(store: Store, run: Run, looked: Looked | None, alive: set[str]) -> En
         counts, done = looked.counts, looked.done
         judge = looked.summary["judge"]
         cost = costs(looked.summary["cost_usd"], judge["cost_usd"], judge["calls"]) if done else ""
-    return Entry(
+    return RunEntry(
         run=run,
         status=_status(run, alive),
         counts=counts_row(counts),

@@ -12,13 +12,13 @@ from proctor.model import Run
 from proctor.plurals import counted, listed
 from proctor.reports.formatting import percent, points
 from proctor.services.runs.request import check_group
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import Site, site_of
-from proctor.web.run_status import FollowedGroup, Going, Group
-from proctor.web.runs.processes import children_of
-from proctor.web.runs.start import command_of, why_not_resumed
-from proctor.web.security import Form, form_of
-from proctor.web.templates_env import page, run_of, url
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import Project, get_project
+from proctor.web.run_status import GroupLiveView, GroupSnapshot, RunSnapshot
+from proctor.web.runs.processes import get_run_processes
+from proctor.web.runs.start import reason_not_resumable, shell_command
+from proctor.web.security import PageForm, read_form
+from proctor.web.templates_env import load_run, render_page, url
 
 router = APIRouter()
 
@@ -26,38 +26,38 @@ router = APIRouter()
 @router.get("/starts/{group}")
 def started(request: Request, group: str) -> Response:
     """What was started under an id, as far as it is."""
-    site = site_of(request)
-    with site.store() as store:
-        followed = FollowedGroup(site, group)
+    project = get_project(request)
+    with project.store() as store:
+        followed = GroupLiveView(project, group)
         now = followed.now(store)
         told = [going.run for going in now.runs if _shows_holdout(going, done=now.done)]
         for run in told:
-            visitor_of(request).looks_at(store, run)
+            get_session(request).record_access(store, run)
         if told:
             now = followed.now(store)  # which says how often that was looked at
     fields: dict[str, list[str]] = {}
     for name, value in () if now.start is None else now.start.fields:
         fields.setdefault(name, []).append(value)
-    return page(
+    return render_page(
         request,
         "started.html",
         group=now,
         answer=_answer(now),
-        rows=[_row(site, going) for going in now.runs] if now.done else [],
+        rows=[_row(project, going) for going in now.runs] if now.done else [],
         notes=_notes(now),
         ids=[going.run.id for going in now.runs],
         again=url("/run", **fields) if fields else None,
-        command="" if now.start is None or now.start.run else command_of(site, _words(now)),
+        command="" if now.start is None or now.start.run else shell_command(project, _words(now)),
     )
 
 
-def _shows_holdout(going: Going, *, done: bool) -> bool:
+def _shows_holdout(going: RunSnapshot, *, done: bool) -> bool:
     """Whether the page tells a holdout's pass rate; live counts do where nothing else is asked."""
     alone = going.run.settings.selection.split == "holdout"
     return "holdout" in going.looked.summary["splits"] and (done or alone)
 
 
-def _words(group: Group) -> list[str]:
+def _words(group: GroupSnapshot) -> list[str]:
     """What was chosen of the words of a start; the rest is how a child is started."""
     assert group.start is not None
     return [
@@ -67,7 +67,7 @@ def _words(group: Group) -> list[str]:
     ]
 
 
-def _answer(group: Group) -> str:
+def _answer(group: GroupSnapshot) -> str:
     """The first line of the page."""
     if not group.runs:
         return (
@@ -88,7 +88,7 @@ def _answer(group: Group) -> str:
     return f"{said}, {counted(counts.errors, 'error')}" if counts.errors else said
 
 
-def _wanted(group: Group) -> str:
+def _wanted(group: GroupSnapshot) -> str:
     """What was chosen, before there is a run of it."""
     assert group.start is not None
     if group.start.run is not None:
@@ -98,7 +98,7 @@ def _wanted(group: Group) -> str:
     return f"{suite} on {listed(group.next, 3)}" if group.next else suite
 
 
-def _row(site: Site, going: Going) -> dict[str, Any]:
+def _row(project: Project, going: RunSnapshot) -> dict[str, Any]:
     """What came of a run, in the columns of its table."""
     summary = going.looked.summary
     dev, holdout = summary["splits"].get("dev"), summary["splits"].get("holdout")
@@ -109,8 +109,8 @@ def _row(site: Site, going: Going) -> dict[str, Any]:
     anew = [] if budget is None else [f"--budget-usd={budget:.12g}"]
     return {
         "going": going,
-        "resume": command_of(site, [f"--resume={going.run.id}"]),
-        "retry": command_of(site, [f"--retry-errors={going.run.id}", *anew]),
+        "resume": shell_command(project, [f"--resume={going.run.id}"]),
+        "retry": shell_command(project, [f"--retry-errors={going.run.id}", *anew]),
         "dev": dev,
         "holdout": holdout,
         "difference": difference,
@@ -118,7 +118,7 @@ def _row(site: Site, going: Going) -> dict[str, Any]:
     }
 
 
-def _notes(group: Group) -> list[str]:
+def _notes(group: GroupSnapshot) -> list[str]:
     """What goes with the numbers, each once; what is not of all runs says of which it is."""
     of: dict[str, list[str]] = {}
     for going in group.runs:
@@ -134,53 +134,53 @@ _STOPPING = "Stopping: calls under way get 1 second, and what finished is kept."
 _NOT_KNOWN = "It is not known which process makes this run. Stop it where it was started."
 
 
-@router.post("/starts/{group}/stop", dependencies=[Depends(form_of)])
+@router.post("/starts/{group}/stop", dependencies=[Depends(read_form)])
 def stop_start(request: Request, group: str) -> Response:
     """Stop what was started, whichever of its runs is being made."""
-    site = site_of(request)
-    children = children_of(site)
-    start = children.find(group)
-    stopped = start is not None and children.stop(start)
+    project = get_project(request)
+    processes = get_run_processes(project)
+    start = processes.find(group)
+    stopped = start is not None and processes.stop(start)
     if not stopped:
-        with site.store() as store:
-            for going in FollowedGroup(site, group).now(store).still:
-                stopped = children.stop_run(store, going.run) or stopped
-    visitor_of(request).tell(_STOPPING if stopped else "It has ended already.")
+        with project.store() as store:
+            for going in GroupLiveView(project, group).now(store).still:
+                stopped = processes.stop_run(store, going.run) or stopped
+    get_session(request).flash(_STOPPING if stopped else "It has ended already.")
     return RedirectResponse(f"/starts/{group}", 303)
 
 
 @router.post("/runs/{run_id}/stop")
-def stop(request: Request, run_id: str, form: Annotated[Form, Depends(form_of)]) -> Response:
+def stop(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Stop a run, wherever it was started."""
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
-        if children_of(site).stop_run(store, run):
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
+        if get_run_processes(project).stop_run(store, run):
             told = _STOPPING
         else:
             told = _NOT_KNOWN if store.claimed(run.id) else "Nobody is making this run any more."
-    visitor_of(request).tell(told)
+    get_session(request).flash(told)
     return RedirectResponse(_back(form, run), 303)
 
 
 @router.post("/runs/{run_id}/resume")
-def resume(request: Request, run_id: str, form: Annotated[Form, Depends(form_of)]) -> Response:
+def resume(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Make what is missing of a run that was cut short."""
-    site, visitor = site_of(request), visitor_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
-        why_not = why_not_resumed(store, run)
+    project, session = get_project(request), get_session(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
+        why_not = reason_not_resumable(store, run)
     if why_not:
-        visitor.tell(why_not)
+        session.flash(why_not)
         return RedirectResponse(_back(form, run), 303)
-    begun = children_of(site).resume(run)
+    begun = get_run_processes(project).resume(run)
     if begun is None:
-        visitor.tell("This run is being made already.")
+        session.flash("This run is being made already.")
         return RedirectResponse(_back(form, run), 303)
     return RedirectResponse(f"/starts/{begun.group}", 303)
 
 
-def _back(form: Form, run: Run) -> str:
+def _back(form: PageForm, run: Run) -> str:
     """The page that a button was pressed on."""
     group = form.text("group")
     if group:

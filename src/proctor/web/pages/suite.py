@@ -28,8 +28,8 @@ from proctor.services.suites.library import stored_suite
 from proctor.services.suites.overview import described, kept
 from proctor.services.suites.zip_upload import packed
 from proctor.suite_diff import Change, Changed, diff
-from proctor.web.project import Site, site_of
-from proctor.web.templates_env import NotThere, page
+from proctor.web.project import Project, get_project
+from proctor.web.templates_env import PageNotFound, render_page
 
 router = APIRouter()
 
@@ -55,7 +55,7 @@ _CHANGED: Final = 200
 """So many changed cases of a comparison are shown with what changed in them."""
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class CaseEntry(Struct, frozen=True, kw_only=True):
     """A case in the table."""
 
     position: int
@@ -69,9 +69,9 @@ def suite(
     request: Request, name: str, version: str = "", after: int = -1, case: int = -1, older: bool = False
 ) -> Response:
     """One version: what is in it, and what was done with it."""
-    site = site_of(request)
+    project = get_project(request)
     after, case = (min(max(position, -1), _FARTHEST) for position in (after, case))
-    with _store(site, name) as store:
+    with _store(project, name) as store:
         header = _version(store, name, version)
         found = described(store, header)
         content = found.saved.suite.content
@@ -83,7 +83,7 @@ def suite(
         runs = [(listed(store, run), run) for run in found.runs[:_RUNS]]
         versions = kept(store, name)
     newest_first = versions[::-1]
-    return page(
+    return render_page(
         request,
         "suite.html",
         found=found,
@@ -102,10 +102,10 @@ def suite(
     )
 
 
-def _store(site: Site, name: str) -> Any:
-    if not site.store_path.exists():
-        raise NotThere(f"There is no suite {name!r}: nothing was saved here yet.")
-    return site.store()
+def _store(project: Project, name: str) -> Any:
+    if not project.store_path.exists():
+        raise PageNotFound(f"There is no suite {name!r}: nothing was saved here yet.")
+    return project.store()
 
 
 def _version(store: Store, name: str, version: str) -> Suite:
@@ -117,16 +117,16 @@ def _version(store: Store, name: str, version: str) -> Suite:
     try:
         found = store.suite(name) if not version else stored_suite(store, f"{name}@{version}")
     except UsageError as error:
-        raise NotThere(str(error)) from None
+        raise PageNotFound(str(error)) from None
     if found is None or found.name != name:
-        raise NotThere(f"There is no suite {name!r} here. It may have been deleted.")
+        raise PageNotFound(f"There is no suite {name!r} here. It may have been deleted.")
     return found
 
 
-def _row(found: Described, position: int, case: Case) -> Row:
+def _row(found: Described, position: int, case: Case) -> CaseEntry:
     graders = dict.fromkeys(one.label or one.grader for one in case.assertions)
     held = found.split_of(position) == "holdout"
-    return Row(position=position, case=case, held=held, graders=tuple(graders))
+    return CaseEntry(position=position, case=case, held=held, graders=tuple(graders))
 
 
 def _answer(found: Described) -> str:
@@ -152,18 +152,18 @@ def _before(versions: list[Kept], suite: Suite) -> str | None:
 @router.get("/suite/diff")
 def changes(request: Request, name: str, old: str = "", new: str = "") -> Response:
     """What changed from one version to another; without a word of it, from the one before to the current."""
-    site = site_of(request)
-    with _store(site, name) as store:
+    project = get_project(request)
+    with _store(project, name) as store:
         versions = kept(store, name)
         if not versions:
-            raise NotThere(f"There is no suite {name!r} here. It may have been deleted.")
+            raise PageNotFound(f"There is no suite {name!r} here. It may have been deleted.")
         if not old and len(versions) == 1:
             raise UsageError(f"The suite {name!r} has only one version, {versions[0].saved.suite.version}.")
         in_turn = sorted(versions, key=lambda one: (one.saved.current, one.saved.saved_at))
         first = _version(store, name, old or str(in_turn[-2].saved.suite.version))
         second = _version(store, name, new)
         found = diff(first, _cases(store, first), second, _cases(store, second))
-    return page(
+    return render_page(
         request,
         "suite_diff.html",
         name=name,
@@ -205,15 +205,15 @@ def export(
     request: Request, name: str, to: str = "proctor", version: str = "", lossy: bool = False
 ) -> Response:
     """A version as a file of any dialect that is written, or what that dialect cannot say of it."""
-    site = site_of(request)
-    with _store(site, name) as store:
+    project = get_project(request)
+    with _store(project, name) as store:
         suite = _version(store, name, version)
         made = converted(suite, _cases(store, suite), to, lossy=lossy)
     if made.failed:
         wrong = {problem.case for problem in made.problems if problem.level == "error"} - {None}
         flags = f"--to {to} --lossy" + (" -o FOLDER/" if _FILES.get(to) == _FOLDER else "")
         what = counted(len(wrong), "case") if wrong else "the suite"
-        return page(
+        return render_page(
             request,
             "suite_export.html",
             409,

@@ -23,10 +23,10 @@ from proctor.services.suites.overview import Overview, overviews
 from proctor.services.suites.suite_sources import BUILTIN, TIERS
 from proctor.services.suites.trash import Discarded, Trash
 from proctor.stores import STORES
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import Site, site_of
-from proctor.web.security import Form, form_of
-from proctor.web.templates_env import page, url
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import Project, get_project
+from proctor.web.security import PageForm, read_form
+from proctor.web.templates_env import render_page, url
 
 router = APIRouter()
 
@@ -44,7 +44,7 @@ _UNDO = 10
 """So many deleted versions are offered back."""
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class SuiteEntry(Struct, frozen=True, kw_only=True):
     """A suite as the list has it."""
 
     suite: Overview
@@ -57,20 +57,20 @@ def suites(
     request: Request, sort: str = "name", down: bool = False, after: str = "", find: str = ""
 ) -> Response:
     """Every suite once."""
-    site = site_of(request)
+    project = get_project(request)
     sort = sort if sort in SORTS else "name"
-    if not site.store_path.exists():  # looking at nothing makes nothing
-        return page(
+    if not project.store_path.exists():  # looking at nothing makes nothing
+        return render_page(
             request, "suites.html", entries=[], answer=_answer([]), deleted=[], tiers=_BUILTIN, **_state()
         )
-    with site.store() as store:
+    with project.store() as store:
         found = overviews(store)
         fitting = [one for one in found if find.casefold() in one.name.casefold()]
         fitting.sort(key=SORTS[sort][1], reverse=SORTS[sort][2] != down)
         shown, following = _from(fitting, after)
         entries = [_entry(store, one) for one in shown]
-        deleted = deleted_in(site, store)
-    return page(
+        deleted = deleted_in(project, store)
+    return render_page(
         request,
         "suites.html",
         entries=entries,
@@ -115,51 +115,51 @@ def _answer(found: list[Overview]) -> str:
     return f"{suites}, {changed:,} changed since {'its' if changed == 1 else 'their'} last run"
 
 
-def _entry(store: Store, one: Overview) -> Entry:
+def _entry(store: Store, one: Overview) -> SuiteEntry:
     if one.last is None:
-        return Entry(suite=one, counts=None)
+        return SuiteEntry(suite=one, counts=None)
     came = listed(store, one.last)
-    return Entry(suite=one, counts=None if came.sealed else counts_row(came.counts))
+    return SuiteEntry(suite=one, counts=None if came.sealed else counts_row(came.counts))
 
 
 # --- deleting, and having back -----------------------------------------------------------------------------
 
 
-def trash_of(site: Site) -> Callable[[], AbstractContextManager[Store]]:
+def get_trash_opener(project: Project) -> Callable[[], AbstractContextManager[Store]]:
     """Opens the store with what was deleted from the site's."""
-    return partial(_opened, f"{site.store_path}-trash")
+    return partial(_opened, f"{project.store_path}-trash")
 
 
 def _opened(path: str) -> AbstractContextManager[Store]:
     return closing(STORES.get("sqlite")(path))
 
 
-def deleted_in(site: Site, store: Store) -> list[Discarded]:
+def deleted_in(project: Project, store: Store) -> list[Discarded]:
     """What can be had back, the last first; nothing where nothing was ever deleted."""
-    if not site.store_path.with_name(f"{site.store_path.name}-trash").exists():
+    if not project.store_path.with_name(f"{project.store_path.name}-trash").exists():
         return []
-    return Trash(store, trash_of(site)).discarded()[:_UNDO]
+    return Trash(store, get_trash_opener(project)).discarded()[:_UNDO]
 
 
 @router.post("/suite/delete")
-def delete(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
+def delete(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Delete a version, or all versions of a suite; they can be had back."""
-    site, name = site_of(request), form.text("name")
-    with site.store() as store:
-        gone = Trash(store, trash_of(site)).discard(name, form.text("version") or None)
+    project, name = get_project(request), form.text("name")
+    with project.store() as store:
+        gone = Trash(store, get_trash_opener(project)).discard(name, form.text("version") or None)
     what = in_words([one.version or "" for one in gone], 5)
-    visitor_of(request).tell(f"Deleted {one_line(name)} {what}. It can be had back below.")
+    get_session(request).flash(f"Deleted {one_line(name)} {what}. It can be had back below.")
     return RedirectResponse("/suites#deleted", 303)
 
 
 @router.post("/suite/undo")
-def undo(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
+def undo(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Have a deleted version back, as it was."""
-    site = site_of(request)
+    project = get_project(request)
     try:
-        with site.store() as store:
-            suite = Trash(store, trash_of(site)).restore(form.text("name"), form.text("version"))
+        with project.store() as store:
+            suite = Trash(store, get_trash_opener(project)).restore(form.text("name"), form.text("version"))
     except StoreError as error:
         raise UsageError(str(error)) from None
-    visitor_of(request).tell(f"{one_line(suite.title)} is back as it was.")
+    get_session(request).flash(f"{one_line(suite.title)} is back as it was.")
     return RedirectResponse(url("/suite", name=suite.name, version=suite.version), 303)

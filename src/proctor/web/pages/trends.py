@@ -20,10 +20,10 @@ from proctor.protocols import Store
 from proctor.reports.drift.chart import chart
 from proctor.reports.drift.text import COLUMNS, Drifted, rows, sentences
 from proctor.services.analysis.drift import Drifting, Found, Wanted, held_out, moment
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import Site, site_of
-from proctor.web.tasks import Desk, Task, Told, desk_of, followed
-from proctor.web.templates_env import NotThere, page, part, url
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import Project, get_project
+from proctor.web.tasks import ProgressCallback, Task, TaskRunner, get_task_runner, stream_task
+from proctor.web.templates_env import PageNotFound, render_fragment, render_page, url
 
 router = APIRouter()
 
@@ -34,7 +34,7 @@ _DRAWN_S = 60.0
 _SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)"[^>]*?\bheight="([\d.]+)"')
 
 
-class Pair(Struct, frozen=True, kw_only=True):
+class TrendKey(Struct, frozen=True, kw_only=True):
     """A suite and a target with their runs."""
 
     suite: str
@@ -50,7 +50,7 @@ class Pair(Struct, frozen=True, kw_only=True):
         return url("/trends", suite=self.digest, target=self.target)
 
 
-class Given(Struct, frozen=True, kw_only=True):
+class TrendQuery(Struct, frozen=True, kw_only=True):
     """What the address says; each word as it was written, and empty where it says nothing."""
 
     suite: str = ""
@@ -60,7 +60,7 @@ class Given(Struct, frozen=True, kw_only=True):
     baseline: str = ""
 
     @property
-    def query(self) -> dict[str, str]:
+    def parameters(self) -> dict[str, str]:
         """The words for another address."""
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
@@ -85,26 +85,26 @@ def trends(
     request: Request, suite: str = "", target: str = "", since: str = "", until: str = "", baseline: str = ""
 ) -> Response:
     """What became of a target over time, or a choice of targets."""
-    given = Given(suite=suite, target=target, since=since, until=until, baseline=baseline)
-    site = site_of(request)
-    if not site.store_path.exists():  # looking at nothing makes nothing
+    query = TrendQuery(suite=suite, target=target, since=since, until=until, baseline=baseline)
+    project = get_project(request)
+    if not project.store_path.exists():  # looking at nothing makes nothing
         return _choice(request, ())
-    with site.store() as store:
+    with project.store() as store:
         stored = list(store.runs())
         if not (suite or target):
             return _choice(request, stored)
         try:
-            found = _found(store, site, stored, given)
+            found = _found(store, project, stored, query)
         except (NothingSelected, UsageError, StoreError) as error:
-            return _refused(request, stored, given, str(error))
-    task = _asked(desk_of(request), site, found)
+            return _refused(request, stored, query, str(error))
+    task = _asked(get_task_runner(request), project, found)
     if not task.wait(_PATIENCE_S):
-        return page(request, "trends_reading.html", task=task, count=len(found.runs))
+        return render_page(request, "trends_reading.html", task=task, count=len(found.runs))
     try:
         trend = task.result()
     except ProctorError as error:
-        return _refused(request, stored, given, str(error))
-    return _shown(request, trend, found, given)
+        return _refused(request, stored, query, str(error))
+    return _shown(request, trend, found, query)
 
 
 @router.get("/trends/chart.svg")
@@ -118,13 +118,13 @@ def trend_chart(
     dark: bool = False,
 ) -> Response:
     """The same as a picture."""
-    given = Given(suite=suite, target=target, since=since, until=until, baseline=baseline)
-    site = site_of(request)
-    with site.store() as store:
-        found = _found(store, site, list(store.runs()), given)
-    task = _asked(desk_of(request), site, found)
+    query = TrendQuery(suite=suite, target=target, since=since, until=until, baseline=baseline)
+    project = get_project(request)
+    with project.store() as store:
+        found = _found(store, project, list(store.runs()), query)
+    task = _asked(get_task_runner(request), project, found)
     if not task.wait(_DRAWN_S):
-        raise NotThere("This picture is still being drawn.")
+        raise PageNotFound("This picture is still being drawn.")
     trend = task.result()
     headers = {"cache-control": "private, max-age=60"}
     return Response(trend.dark if dark else trend.light, media_type="image/svg+xml", headers=headers)
@@ -133,50 +133,52 @@ def trend_chart(
 @router.get("/trends/events")
 def trend_events(request: Request, task: str) -> Response:
     """How far the reading of runs is."""
-    return followed(desk_of(request), task, lambda one: part(request, "reading_section.html", task=one))
+    return stream_task(
+        get_task_runner(request), task, lambda one: render_fragment(request, "reading_section.html", task=one)
+    )
 
 
-def _found(store: Store, site: Site, stored: Sequence[Run], given: Given) -> Found:
+def _found(store: Store, project: Project, stored: Sequence[Run], query: TrendQuery) -> Found:
     """The runs that are meant; suite and target are looked up among those that were run, and nowhere else."""
-    named = [run for run in stored if given.suite in ("", run.suite.digest, run.suite.name, run.suite.title)]
+    named = [run for run in stored if query.suite in ("", run.suite.digest, run.suite.name, run.suite.title)]
     if not named:
         raise NothingSelected("No run of this suite is stored.")
-    fitting = [run for run in named if given.target in ("", run.target.name)]
+    fitting = [run for run in named if query.target in ("", run.target.name)]
     if not fitting:
         raise NothingSelected("No run of this suite on this target is stored.")
     now = datetime.now(UTC)
     wanted = Wanted(
-        suite=fitting[0].suite.digest if given.suite else None,
-        target=given.target or None,
-        since=moment(given.since, now) if given.since else None,
-        until=moment(given.until, now, ends=True) if given.until else None,
-        baseline=given.baseline or None,
+        suite=fitting[0].suite.digest if query.suite else None,
+        target=query.target or None,
+        since=moment(query.since, now) if query.since else None,
+        until=moment(query.until, now, ends=True) if query.until else None,
+        baseline=query.baseline or None,
     )
-    return Drifting(store, site.environ, site.config).find(wanted)
+    return Drifting(store, project.environ, project.config).find(wanted)
 
 
-def _asked(desk: Desk, site: Site, found: Found) -> Task[Trend]:
+def _asked(tasks: TaskRunner, project: Project, found: Found) -> Task[Trend]:
     """The task that reads the runs: one that is under way or done, or a new one."""
 
-    def make(told: Told) -> Trend:
-        with site.store() as store:
-            drifted = Drifting(store, site.environ, site.config).gathered(found, told)
+    def make(told: ProgressCallback) -> Trend:
+        with project.store() as store:
+            drifted = Drifting(store, project.environ, project.config).gathered(found, told)
         drawn = chart(drifted)
         return Trend(drifted=drifted, light=drawn.svg(), dark=drawn.svg(dark=True))
 
     key = ("trends", tuple(encode(run) for run in found.runs), found.notes)
-    return desk.ask(key, make, "runs read")
+    return tasks.ask(key, make, "runs read")
 
 
-def _shown(request: Request, trend: Trend, found: Found, given: Given) -> Response:
+def _shown(request: Request, trend: Trend, found: Found, query: TrendQuery) -> Response:
     drifted = trend.drifted
     shown = held_out(drifted)
     if shown is not None:
-        with site_of(request).store() as store:
-            visitor_of(request).looks_at(store, shown)
+        with get_project(request).store() as store:
+            get_session(request).record_access(store, shown)
             drifted = replace(drifted, looks=len(store.looks(shown.suite.digest)))
     answer, *rest = sentences(drifted)
-    return page(
+    return render_page(
         request,
         "trends.html",
         run=drifted.last,
@@ -185,19 +187,19 @@ def _shown(request: Request, trend: Trend, found: Found, given: Given) -> Respon
         columns=COLUMNS,
         rows=list(rows(drifted.drift))[::-1],
         size=trend.size,
-        given=given,
+        query=query,
         runs=found.runs,
-        light=url("/trends/chart.svg", **given.query),
-        dark=url("/trends/chart.svg", **given.query, dark=1),
-        command=_command(drifted.last, given),
+        light=url("/trends/chart.svg", **query.parameters),
+        dark=url("/trends/chart.svg", **query.parameters, dark=1),
+        command=_command(drifted.last, query),
     )
 
 
-def _command(run: Run, given: Given) -> str:
+def _command(run: Run, query: TrendQuery) -> str:
     words = ["proctor", "drift", run.suite.digest[:19], "--target", shlex.quote(run.target.name)]
     for flag in ("since", "until", "baseline"):
-        if getattr(given, flag):
-            words += [f"--{flag}", shlex.quote(getattr(given, flag))]
+        if getattr(query, flag):
+            words += [f"--{flag}", shlex.quote(getattr(query, flag))]
     return " ".join(words)
 
 
@@ -208,22 +210,24 @@ def _choice(request: Request, stored: Sequence[Run]) -> Response:
     pairs = _pairs(stored)
     if len(pairs) == 1:
         return RedirectResponse(pairs[0].address, 303)
-    return page(request, "trends_choose.html", pairs=pairs, wrong="", given=None, any_run=bool(stored))
+    return render_page(request, "trends_choose.html", pairs=pairs, wrong="", query=None, any_run=bool(stored))
 
 
-def _refused(request: Request, stored: Sequence[Run], given: Given, why: str) -> Response:
+def _refused(request: Request, stored: Sequence[Run], query: TrendQuery, why: str) -> Response:
     pairs = _pairs(stored)
-    return page(request, "trends_choose.html", 400, pairs=pairs, wrong=why, given=given, any_run=bool(stored))
+    return render_page(
+        request, "trends_choose.html", 400, pairs=pairs, wrong=why, query=query, any_run=bool(stored)
+    )
 
 
-def _pairs(stored: Sequence[Run]) -> list[Pair]:
+def _pairs(stored: Sequence[Run]) -> list[TrendKey]:
     """Every suite and target with two runs that can be held against each other, the newest first."""
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in stored:
         if run.status == "finished" and run.regrade_of is None and run.imported is None:
             groups.setdefault((run.suite.digest, target_digest(run.target)), []).append(run)
     return [
-        Pair(
+        TrendKey(
             suite=runs[0].suite.title,
             target=runs[0].target.name,
             digest=runs[0].suite.digest,

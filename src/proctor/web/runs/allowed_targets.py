@@ -32,7 +32,7 @@ _ADDRESS = re.compile(r"@\s*https?://.*", re.DOTALL | re.IGNORECASE)
 SPLITS: Final[tuple[Split, ...]] = ("all", "dev", "holdout")
 
 
-class Usual:
+class ProjectDefaults:
     """What counts where nothing is chosen: what the project's `proctor.toml` says, else what is usual."""
 
     def __init__(self, config: Config) -> None:
@@ -67,7 +67,7 @@ class Usual:
         return next((one for one in SPLITS if one == self._flags.get("split")), "all")
 
 
-class Project(Struct, frozen=True, kw_only=True):
+class RunContext(Struct, frozen=True, kw_only=True):
     """The folder in which runs are made, and what it says."""
 
     folder: Path
@@ -76,12 +76,12 @@ class Project(Struct, frozen=True, kw_only=True):
     names: Names
 
     @property
-    def usual(self) -> Usual:
+    def usual(self) -> ProjectDefaults:
         """What counts where nothing is chosen."""
-        return Usual(self.config)
+        return ProjectDefaults(self.config)
 
 
-class Offered(Struct, frozen=True):
+class AllowedTarget(Struct, frozen=True):
     """Somebody who may be asked, by name."""
 
     name: str
@@ -91,10 +91,10 @@ class Offered(Struct, frozen=True):
     """The variables that it names and that are not set."""
 
 
-class Offer(Struct, frozen=True):
+class AllowedTargets(Struct, frozen=True):
     """Everybody who may be asked by name, and what is wrong with the file that names them."""
 
-    targets: tuple[Offered, ...]
+    targets: tuple[AllowedTarget, ...]
     wrong: str = ""
 
     @property
@@ -103,31 +103,31 @@ class Offer(Struct, frozen=True):
         return frozenset(one.name for one in self.targets)
 
 
-def offer_of(project: Project) -> Offer:
+def list_allowed_targets(context: RunContext) -> AllowedTargets:
     """Who may be asked by name: the targets of the project's files, and those that are built in."""
-    found, wrong = list[Offered](), ""
+    found, wrong = list[AllowedTarget](), ""
     try:
-        file = project.names.file
-        for one in file.listed(project.environ) if file is not None else ():
+        file = context.names.file
+        for one in file.listed(context.environ) if file is not None else ():
             model = _ADDRESS.sub("", one.what) if one.kind in _SHOWN else ""
-            found.append(Offered(one.name, f"{one.kind} {model}".strip(), one.unset))
+            found.append(AllowedTarget(one.name, f"{one.kind} {model}".strip(), one.unset))
         wrong = "\n".join(map(str, file.errors if file is not None else ()))
     except ProctorError as error:
         wrong = str(error)
-    usual, known = project.usual, {one.name for one in found}
+    usual, known = context.usual, {one.name for one in found}
     for name in dict.fromkeys((*usual.texts("target", "model"), *usual.texts("judge"), *BUILT_IN)):
         if name not in known:
-            found.append(Offered(name, BUILT_IN.get(name, "named in proctor.toml")))
-    return Offer(tuple(found), wrong)
+            found.append(AllowedTarget(name, BUILT_IN.get(name, "named in proctor.toml")))
+    return AllowedTargets(tuple(found), wrong)
 
 
-def check_named(word: str, offer: Offer, environ: Mapping[str, str]) -> None:
+def check_allowed(word: str, allowed_targets: AllowedTargets, environ: Mapping[str, str]) -> None:
     """Refuse whoever may not be asked from a page.
 
     Raises:
         UsageError: the word is neither offered nor a model of a known service.
     """
-    if word in offer.names:
+    if word in allowed_targets.names:
         return
     if not _TYPED.fullmatch(word) or "://" in word or ".." in word:
         raise UsageError(_not_from_here(word))

@@ -12,12 +12,12 @@ from proctor.reports.runs.histogram import HEIGHT, WIDTH, Class, dollars, times
 from proctor.services.runs.reading.catalogue_sync import Looked
 from proctor.stores.catalogue.database import Catalogue
 from proctor.stores.catalogue.records import Sort
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 _REMEMBERED = 128
 
 
-class Kind(Struct, frozen=True):
+class ChartKind(Struct, frozen=True):
     """What one chart shows."""
 
     column: Sort
@@ -27,8 +27,8 @@ class Kind(Struct, frozen=True):
 
 
 CHARTS = {
-    "latency": Kind("latency", "How long answers took", "latency", times),
-    "cost": Kind("cost", "What answers cost", "cost of an answer", dollars),
+    "latency": ChartKind("latency", "How long answers took", "latency", times),
+    "cost": ChartKind("cost", "What answers cost", "cost of an answer", dollars),
 }
 """By the name that a chart has in its address."""
 
@@ -44,24 +44,24 @@ class Drawing(Struct, frozen=True, kw_only=True):
     height: int = HEIGHT
 
 
-def drawings(site: Site, looked: Looked) -> list[Drawing]:
+def list_drawings(project: Project, looked: Looked) -> list[Drawing]:
     """The charts that a run has numbers for."""
     found = []
     for name, kind in CHARTS.items():
-        classes = _classes(site.catalogue, looked.run.id, looked.done, kind.column)
+        classes = _classes(project.catalogue, looked.run.id, looked.done, kind.column)
         if sum(one.count for one in classes) > 1:
             rows = tuple([(one.words(kind.write), one.count) for one in classes])
             found.append(Drawing(name=name, title=kind.title, rows=rows))
     return found
 
 
-def svg_of(site: Site, looked: Looked, name: str, *, dark: bool) -> str | None:
+def render_svg(project: Project, looked: Looked, name: str, *, dark: bool) -> str | None:
     """A chart as SVG; None where there is nothing to draw.
 
     Raises:
         UsageError: the package that draws is not installed.
     """
-    classes = _classes(site.catalogue, looked.run.id, looked.done, CHARTS[name].column)
+    classes = _classes(project.catalogue, looked.run.id, looked.done, CHARTS[name].column)
     return _drawn(name, classes, dark=dark) if classes else None
 
 

@@ -11,7 +11,7 @@ from proctor.reports.runs.settings import in_words
 from proctor.services.runs.reading.catalogue_sync import Looked
 
 
-def facts_of(looked: Looked) -> list[tuple[str, str]]:
+def list_facts(looked: Looked) -> list[tuple[str, str]]:
     """What is known of a run besides its numbers; what is as it always is, is left out."""
     return [(name, value) for name, value in _facts(looked.run, looked.summary) if value]
 

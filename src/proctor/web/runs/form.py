@@ -20,7 +20,13 @@ from proctor.model import Params, Selection, Settings, Suite
 from proctor.protocols import Store
 from proctor.services.runs.request import Request
 from proctor.services.suites.suite_sources import BUILTIN, TIERS
-from proctor.web.runs.allowed_targets import SPLITS, Project, Usual, check_named, offer_of
+from proctor.web.runs.allowed_targets import (
+    SPLITS,
+    ProjectDefaults,
+    RunContext,
+    check_allowed,
+    list_allowed_targets,
+)
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,12}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})(e[+-]?[0-9]{1,2})?", re.IGNORECASE)
@@ -29,7 +35,7 @@ _MOST_NAMED = 50
 """So many targets, judges and tags are taken at once."""
 
 
-class Range(Struct, frozen=True):
+class NumberField(Struct, frozen=True):
     """The numbers that a field takes, which are those of the command line's flag."""
 
     flag: str
@@ -60,26 +66,37 @@ class Range(Struct, frozen=True):
         return isfinite(value) and not low and not high
 
 
-RANGES: Final[dict[str, Range]] = {
-    "holdout": Range("holdout", whole=False, least=0, most=1, below=True),
-    "repeats": Range("repeat", whole=True, usual=1, least=1),
-    "concurrency": Range("concurrency", whole=True, usual=32, least=1),
-    "budget_usd": Range("budget-usd", whole=False, least=0, above=True),
-    "temperature": Range("temperature", whole=False, usual=0, least=0),
-    "seed": Range("seed", whole=True, usual=42),
-    "max_tokens": Range("max-tokens", whole=True, least=1),
-    "threshold": Range("threshold", whole=False, least=0, most=1),
-    "min_pass_rate": Range("min-pass-rate", whole=False, least=0, most=1),
+NUMBER_FIELDS: Final[dict[str, NumberField]] = {
+    "holdout": NumberField("holdout", whole=False, least=0, most=1, below=True),
+    "repeats": NumberField("repeat", whole=True, usual=1, least=1),
+    "concurrency": NumberField("concurrency", whole=True, usual=32, least=1),
+    "budget_usd": NumberField("budget-usd", whole=False, least=0, above=True),
+    "temperature": NumberField("temperature", whole=False, usual=0, least=0),
+    "seed": NumberField("seed", whole=True, usual=42),
+    "max_tokens": NumberField("max-tokens", whole=True, least=1),
+    "threshold": NumberField("threshold", whole=False, least=0, most=1),
+    "min_pass_rate": NumberField("min-pass-rate", whole=False, least=0, most=1),
 }
 """Every field with a number."""
-FIELDS: Final = ("suite", "version", "target", "typed", "judge", "split", *RANGES, "reuse", "tag", "all_tag")
+FIELDS: Final = (
+    "suite",
+    "version",
+    "target",
+    "typed",
+    "judge",
+    "split",
+    *NUMBER_FIELDS,
+    "reuse",
+    "tag",
+    "all_tag",
+)
 """Every field."""
 
-Given = Mapping[str, Sequence[str]]
+RawForm = Mapping[str, Sequence[str]]
 """The values of each field, as texts."""
 
 
-class WrongChoices(UsageError):
+class FormErrors(UsageError):
     """Choices that cannot be run; knows the sentence of each field that is wrong."""
 
     def __init__(self, wrong: Mapping[str, str]) -> None:
@@ -87,13 +104,13 @@ class WrongChoices(UsageError):
         self.wrong = dict(wrong)
 
 
-def usual_number(field: str, usual: Usual) -> float | None:
+def default_number(field: str, usual: ProjectDefaults) -> float | None:
     """The number of a field where none is given."""
-    of_project = usual.number(RANGES[field].flag)
-    return RANGES[field].usual if of_project is None else of_project
+    of_project = usual.number(NUMBER_FIELDS[field].flag)
+    return NUMBER_FIELDS[field].usual if of_project is None else of_project
 
 
-class Choices(Struct, frozen=True, kw_only=True):
+class RunForm(Struct, frozen=True, kw_only=True):
     """What is to be run, checked."""
 
     suite: str
@@ -118,20 +135,24 @@ class Choices(Struct, frozen=True, kw_only=True):
         words += [] if self.split is None else [f"--split={self.split}"]
         words += [f"--tag={tag}" for tag in self.tags]
         words += [f"--all-tag={tag}" for tag in self.all_tags]
-        words += [f"--{RANGES[name].flag}={value:.12g}" for name, value in self.numbers.items()]
+        words += [f"--{NUMBER_FIELDS[name].flag}={value:.12g}" for name, value in self.numbers.items()]
         words += [] if self.reuse is None else ["--reuse" if self.reuse else "--no-reuse"]
         return words
 
-    def request(self, project: Project) -> Request:
+    def request(self, context: RunContext) -> Request:
         """What the command line would make of those words."""
-        usual = project.usual
-        numbers = {name: self.numbers.get(name, usual_number(name, usual)) for name in RANGES}
+        usual = context.usual
+        numbers = {name: self.numbers.get(name, default_number(name, usual)) for name in NUMBER_FIELDS}
         reuse = usual.value("reuse", bool) if self.reuse is None else self.reuse
         whole = {
-            name: int(value) for name, value in numbers.items() if value is not None and RANGES[name].whole
+            name: int(value)
+            for name, value in numbers.items()
+            if value is not None and NUMBER_FIELDS[name].whole
         }
         given = {
-            name for name in ("concurrency", "budget_usd") if usual.number(RANGES[name].flag) is not None
+            name
+            for name in ("concurrency", "budget_usd")
+            if usual.number(NUMBER_FIELDS[name].flag) is not None
         }
         settings = Settings(
             selection=self._selection(usual),
@@ -152,7 +173,7 @@ class Choices(Struct, frozen=True, kw_only=True):
             ),
             settings=settings,
             explicit=frozenset({*self.numbers, *given, *({"reuse"} if reuse is not None else ())}),
-            config=project.config,
+            config=context.config,
             flags=frozenset({"--holdout"} & {f"--{name}" for name in self.numbers}),
             holdout=numbers["holdout"],
             split_method=next(
@@ -160,7 +181,7 @@ class Choices(Struct, frozen=True, kw_only=True):
             ),
         )
 
-    def _selection(self, usual: Usual) -> Selection:
+    def _selection(self, usual: ProjectDefaults) -> Selection:
         return Selection(
             split=self.split or usual.split,
             tags=self.tags or usual.texts("tag"),
@@ -172,29 +193,29 @@ class Choices(Struct, frozen=True, kw_only=True):
         )
 
 
-def chosen(store: Store, given: Given, project: Project, *, whole: bool = True) -> Choices:
+def validate_form(store: Store, given: RawForm, context: RunContext, *, whole: bool = True) -> RunForm:
     """What was chosen, checked.
 
     Args:
         store: where suites are.
         given: the values of each of `FIELDS`; what is empty is not chosen.
-        project: where it is run.
+        context: where it is run.
         whole: it is to be run, so that somebody must be asked.
 
     Raises:
         WrongChoices: something cannot be; it knows what.
     """
-    checking = _Checking(given, project)
+    checking = _Checking(given, context)
     suite = checking.suite(store)
     targets = dict.fromkeys((*checking.named("target"), *checking.named("typed")))
     checking.somebody(suite, targets, needed=whole)
     judges = checking.named("judge")
-    numbers = {name: value for name in RANGES if (value := checking.number(name)) is not None}
+    numbers = {name: value for name in NUMBER_FIELDS if (value := checking.number(name)) is not None}
     split, reuse, tags, all_tags = checking.split(), checking.reuse(), checking.tags(), checking.all_tags()
-    checking.parts(split, numbers.get("holdout", usual_number("holdout", project.usual)))
+    checking.parts(split, numbers.get("holdout", default_number("holdout", context.usual)))
     if checking.wrong:
-        raise WrongChoices(checking.wrong)
-    return Choices(
+        raise FormErrors(checking.wrong)
+    return RunForm(
         suite=checking.tier() if suite is None else suite.name,
         version=None if suite is None else suite.version,
         targets=tuple(targets),
@@ -210,10 +231,12 @@ def chosen(store: Store, given: Given, project: Project, *, whole: bool = True) 
 class _Checking:
     """Checks what was chosen, field by field, and remembers what is wrong."""
 
-    def __init__(self, given: Given, project: Project) -> None:
+    def __init__(self, given: RawForm, context: RunContext) -> None:
         self._given = given
-        self._project = project
-        self._check = partial(check_named, offer=offer_of(project), environ=project.environ)
+        self._context = context
+        self._check = partial(
+            check_allowed, allowed_targets=list_allowed_targets(context), environ=context.environ
+        )
         self.wrong: dict[str, str] = {}
 
     def _text(self, field: str) -> str:
@@ -259,11 +282,11 @@ class _Checking:
 
     def somebody(self, suite: Suite | None, targets: Mapping[str, None], *, needed: bool) -> None:
         """Make sure that somebody is asked, and may be, where nobody was chosen."""
-        if targets or self._project.usual.texts("target", "model"):
+        if targets or self._context.usual.texts("target", "model"):
             return
         try:
             own = () if suite is None else suite.defaults.targets
-            if needed and not own and not self._project.names.default:
+            if needed and not own and not self._context.names.default:
                 self.wrong.setdefault("target", "Choose at least one target.")
             for word in own:
                 self._check(word)
@@ -272,7 +295,7 @@ class _Checking:
 
     def number(self, field: str) -> float | None:
         """The number of a field; None where none is given, or what counts anyway."""
-        text, taken = self._text(field), RANGES[field]
+        text, taken = self._text(field), NUMBER_FIELDS[field]
         if not text:
             return None
         form = _WHOLE if taken.whole else _DECIMAL
@@ -280,11 +303,11 @@ class _Checking:
         if not taken.has(value):
             self.wrong[field] = f"{text[:40]!r} is not {taken.words}."
             return None
-        return None if value == usual_number(field, self._project.usual) else value
+        return None if value == default_number(field, self._context.usual) else value
 
     def split(self) -> Split | None:
         """The split, where it is another than the usual one."""
-        text, usual = self._text("split"), self._project.usual.split
+        text, usual = self._text("split"), self._context.usual.split
         found = next((one for one in SPLITS if one == (text or usual)), None)
         if found is None:
             self.wrong["split"] = f"{text[:40]!r} is none of {', '.join(SPLITS)}."
@@ -292,7 +315,7 @@ class _Checking:
 
     def parts(self, split: Split | None, holdout: float | None) -> None:
         """Make sure that there are parts to choose from, where one of them is chosen."""
-        if holdout == 0 and (split or self._project.usual.split) != "all":
+        if holdout == 0 and (split or self._context.usual.split) != "all":
             self.wrong["split"] = "Nothing is held out, so there are no parts. Choose dev and holdout."
 
     def reuse(self) -> bool | None:

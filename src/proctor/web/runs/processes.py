@@ -27,8 +27,8 @@ from proctor.model import Run
 from proctor.protocols import Store
 from proctor.safe_text import one_line
 from proctor.services.runs.request import check_group, new_id
-from proctor.web.project import Site
-from proctor.web.runs.subprocess_command import started
+from proctor.web.project import Project
+from proctor.web.runs.subprocess_command import start_command
 
 _SAID_BYTES = 8_000
 """So much of the end of what a child said is shown."""
@@ -40,7 +40,7 @@ _NEWEST = 64
 _WINDOWS = sys.platform == "win32"
 
 
-class Start(Struct, frozen=True, kw_only=True):
+class StartedRun(Struct, frozen=True, kw_only=True):
     """One child: what it was started with, and how to find it again."""
 
     group: str
@@ -64,17 +64,17 @@ class Start(Struct, frozen=True, kw_only=True):
         return self.words[1 : 1 + len(words)] == tuple(words)
 
 
-class Children:
+class RunProcesses:
     """The children of one store; safe to use from many threads."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, project: Project) -> None:
         """Starts nothing.
 
         Args:
-            site: whose folder they work in, and whose store they keep their runs in.
+            project: whose folder they work in, and whose store they keep their runs in.
         """
-        self._site = site
-        self._folder = site.store_path.parent / "starts"
+        self._project = project
+        self._folder = project.store_path.parent / "starts"
         self._lock = Lock()
         self._waited: dict[int, subprocess.Popen[bytes]] = {}
         self._stopped: set[int] = set()
@@ -83,7 +83,7 @@ class Children:
 
     def begin(
         self, words: Sequence[str], *, group: str | None = None, fields: Mapping[str, Sequence[str]] = {}
-    ) -> Start:
+    ) -> StartedRun:
         """Start `proctor run` with these words, which are checked already; once for each group.
 
         Args:
@@ -106,35 +106,35 @@ class Children:
                 return known
             if known is not None:
                 raise UsageError(f"Something else was started as {group!r} already. Start this anew.")
-            return self._start(Start(group=group, words=words, pid=0, started_at=_now(), fields=kept))
+            return self._start(StartedRun(group=group, words=words, pid=0, started_at=_now(), fields=kept))
 
-    def resume(self, run: Run) -> Start | None:
+    def resume(self, run: Run) -> StartedRun | None:
         """Make what is missing of a run, by a child; None where somebody is at it already.
 
         Raises:
             UsageError: the child cannot be made.
         """
         with self._lock:
-            with self._site.store() as store:
+            with self._project.store() as store:
                 if store.maker(run.id) is not None:
                     return None
             if any(start.run == run.id and self.is_alive(start) for start in self._newest()):
                 return None
             words = ("run", f"--resume={run.id}", *self._always())
-            return self._start(Start(group=new_id(), words=words, pid=0, started_at=_now(), run=run.id))
+            return self._start(StartedRun(group=new_id(), words=words, pid=0, started_at=_now(), run=run.id))
 
     def _always(self) -> tuple[str, ...]:
-        return ("--quiet", f"--store={self._site.store_path}")
+        return ("--quiet", f"--store={self._project.store_path}")
 
-    def _start(self, start: Start) -> Start:
+    def _start(self, start: StartedRun) -> StartedRun:
         """Start a child; its stderr is locked for as long as it lives."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._forget_oldest()
             with self._path(start.group, "err").open("ab") as said:
                 _hold(said.fileno())
-                child = started(
-                    self._site,
+                child = start_command(
+                    self._project,
                     start.words,
                     outlives_server=True,
                     stdout=subprocess.DEVNULL,
@@ -156,15 +156,15 @@ class Children:
 
     # --- finding ---
 
-    def find(self, group: str) -> Start | None:
+    def find(self, group: str) -> StartedRun | None:
         """The start of that id; None where nothing was started here under it."""
         try:
             check_group(group)
-            return msgspec.json.decode(self._path(group, "json").read_bytes(), type=Start)
+            return msgspec.json.decode(self._path(group, "json").read_bytes(), type=StartedRun)
         except (UsageError, OSError, msgspec.MsgspecError):
             return None
 
-    def is_alive(self, start: Start) -> bool:
+    def is_alive(self, start: StartedRun) -> bool:
         """Whether the child of a start is still at work."""
         if _WINDOWS:
             child = self._waited.get(start.pid)
@@ -172,7 +172,7 @@ class Children:
         # The lock is let go of when the child dies, and what it left behind may hold it a little longer.
         return _is_held(self._path(start.group, "err")) and _is_there(start.pid)
 
-    def said(self, start: Start) -> list[str]:
+    def said(self, start: StartedRun) -> list[str]:
         """The last lines that a child said on stderr."""
         try:
             with self._path(start.group, "err").open("rb") as file:
@@ -209,7 +209,7 @@ class Children:
 
     # --- stopping ---
 
-    def stop(self, start: Start) -> bool:
+    def stop(self, start: StartedRun) -> bool:
         """Tell a child to stop, once; False where it is not at work."""
         if not self.is_alive(start):
             return False
@@ -249,7 +249,7 @@ class Children:
     def _path(self, group: str, ending: str) -> Path:
         return self._folder / f"{group}.{ending}"
 
-    def _newest(self) -> list[Start]:
+    def _newest(self) -> list[StartedRun]:
         names = sorted((path.stem for path in self._folder.glob("*.json")), reverse=True)
         return [start for name in names[:_NEWEST] if (start := self.find(name)) is not None]
 
@@ -263,9 +263,9 @@ class Children:
                         self._path(path.stem, ending).unlink()
 
 
-def children_of(site: Site) -> Children:
+def get_run_processes(project: Project) -> RunProcesses:
     """The children of a site."""
-    return site.shared("children", lambda: Children(site))
+    return project.get_shared("run processes", lambda: RunProcesses(project))
 
 
 def _now() -> datetime:

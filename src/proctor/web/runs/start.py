@@ -11,42 +11,44 @@ from proctor.protocols import Store
 from proctor.services.runs.planning.target_names import Names
 from proctor.services.runs.reading.estimate import estimated
 from proctor.services.runs.reading.estimate_record import Estimate
-from proctor.web.project import Site
-from proctor.web.runs.allowed_targets import Project
-from proctor.web.runs.form import Choices, Given, WrongChoices
-from proctor.web.runs.processes import Start, children_of
+from proctor.web.project import Project
+from proctor.web.runs.allowed_targets import RunContext
+from proctor.web.runs.form import FormErrors, RawForm, RunForm
+from proctor.web.runs.processes import StartedRun, get_run_processes
 
 
-def project_of(site: Site) -> Project:
+def load_run_context(project: Project) -> RunContext:
     """The project of a site, as its files are now."""
-    return Project(
-        folder=site.folder,
-        environ=site.environ,
-        config=site.config,
-        names=Names(site.environ, site.folder),
+    return RunContext(
+        folder=project.folder,
+        environ=project.environ,
+        config=project.config,
+        names=Names(project.environ, project.folder),
     )
 
 
-def estimate_of(site: Site, store: Store, choices: Choices) -> Estimate:
+def make_estimate(project: Project, store: Store, run_form: RunForm) -> Estimate:
     """What choices would come to.
 
     Raises:
         WrongChoices: they cannot be run: somebody cannot be asked, nothing is selected, or a budget lacks
             a price.
     """
-    project = project_of(site)
-    request = choices.request(project)
+    context = load_run_context(project)
+    request = run_form.request(context)
     try:
-        found = estimated(store, request, site.environ, folder=site.store_path.parent, start=site.folder)
+        found = estimated(
+            store, request, project.environ, folder=project.store_path.parent, start=project.folder
+        )
     except SuiteError as error:
-        raise WrongChoices({"target": " ".join(str(one.message) for one in error.problems)}) from None
+        raise FormErrors({"target": " ".join(str(one.message) for one in error.problems)}) from None
     except ProctorError as error:
-        raise WrongChoices({"target": str(error)}) from None
+        raise FormErrors({"target": str(error)}) from None
     if not found.cases:
-        raise WrongChoices({"split": "This leaves no case of the suite. Choose another split or other tags."})
+        raise FormErrors({"split": "This leaves no case of the suite. Choose another split or other tags."})
     if found.budget_usd is not None and found.unlimited:
         names = ", ".join(found.unlimited)
-        raise WrongChoices(
+        raise FormErrors(
             {
                 "budget_usd": f"A budget needs the price of everybody who is asked, and that of {names} is "
                 "not known. Leave the budget out, or put the price into a prices.toml beside the store."
@@ -55,27 +57,27 @@ def estimate_of(site: Site, store: Store, choices: Choices) -> Estimate:
     return found
 
 
-def command_of(site: Site, words: Sequence[str]) -> str:
+def shell_command(project: Project, words: Sequence[str]) -> str:
     """`proctor run` with these words, as a shell in the site's folder has it."""
-    return shlex.join(("proctor", "run", *words, *site.store_words))
+    return shlex.join(("proctor", "run", *words, *project.store_words))
 
 
-def start(site: Site, choices: Choices, *, given: Given, group: str | None = None) -> Start:
+def start(project: Project, run_form: RunForm, *, given: RawForm, group: str | None = None) -> StartedRun:
     """Start a child that makes the runs of choices.
 
     Args:
-        site: where.
-        choices: what is run.
+        project: where.
+        run_form: what is run.
         given: the fields as they were given, to choose them again.
         group: what the runs are called together; a new id where there is none.
 
     Raises:
         UsageError: the child cannot be made, or something else was started as that group.
     """
-    return children_of(site).begin(choices.words, group=group, fields=given)
+    return get_run_processes(project).begin(run_form.words, group=group, fields=given)
 
 
-def why_not_resumed(store: Store, run: Run) -> str:
+def reason_not_resumable(store: Store, run: Run) -> str:
     """Why nothing can be made of what a run lacks; empty where something can.
 
     Raises:

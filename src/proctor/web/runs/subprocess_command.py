@@ -9,16 +9,16 @@ from typing import Any
 
 from proctor.errors import UsageError
 from proctor.targets.process.guard import GUARD, MARK
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 
-def started(
-    site: Site, words: Sequence[str], *, outlives_server: bool = False, **streams: Any
+def start_command(
+    project: Project, words: Sequence[str], *, outlives_server: bool = False, **streams: Any
 ) -> subprocess.Popen[bytes]:
     """A command that has begun, in the site's folder and with its environment.
 
     Args:
-        site: where it works.
+        project: where it works.
         words: what comes after `proctor`; each of them checked, or of the server's own making.
         outlives_server: whether it goes on when the server is killed, as runs do; else it dies too (Linux).
         **streams: where its output goes, and what else `Popen` is told.
@@ -26,14 +26,14 @@ def started(
     Raises:
         UsageError: no process can be started.
     """
-    environ = dict(site.environ)
+    environ = dict(project.environ)
     try:
         if not outlives_server:
             environ[MARK] = GUARD.new_mark()
         return subprocess.Popen(  # noqa: S603  # it is Proctor itself
             # Without -P a file `proctor.py` of the project would be run instead.
             [sys.executable, "-P", "-m", "proctor", *words],
-            cwd=site.folder,
+            cwd=project.folder,
             env=environ,
             stdin=subprocess.DEVNULL,
             **streams,

@@ -6,15 +6,15 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from proctor.web.api.models.runs import RUN, Ends
+from proctor.web.api.models.runs import RUN, Interval
 from proctor.web.api.models.suites import DIGEST
-from proctor.web.api.requests import Asked
+from proctor.web.api.requests import RequestBody
 
 FileName = Literal["certificate", "markdown", "badge", "bundle", "public"]
-FileTypes = ("application/json", "text/markdown", "image/svg+xml", "application/zip")
+FILE_MEDIA_TYPES = ("application/json", "text/markdown", "image/svg+xml", "application/zip")
 
 
-class CertificateWanted(Asked):
+class CertificateRequest(RequestBody):
     """Which run is to be certified."""
 
     run: str = Field(
@@ -32,7 +32,7 @@ class CertificateWanted(Asked):
     )
 
 
-class NamedSuite(BaseModel):
+class CertifiedSuite(BaseModel):
     """The suite of a certificate."""
 
     name: str
@@ -40,14 +40,14 @@ class NamedSuite(BaseModel):
     digest: str = Field(examples=[DIGEST])
 
 
-class NamedTarget(BaseModel):
+class CertifiedTarget(BaseModel):
     """The target of a certificate."""
 
     name: str
     digest: str = Field(examples=[DIGEST])
 
 
-class ClaimRow(BaseModel):
+class Claim(BaseModel):
     """The numbers of a part of a run."""
 
     passed: int
@@ -57,10 +57,10 @@ class ClaimRow(BaseModel):
     total: int
     cases: int
     pass_rate: float | None
-    ci95: Ends
+    ci95: Interval
 
 
-class LooksRow(BaseModel):
+class HoldoutAccessCounts(BaseModel):
     """How often a holdout was looked at."""
 
     rate: int = Field(description="At its pass rate, before the run.")
@@ -68,21 +68,21 @@ class LooksRow(BaseModel):
     until_now: int | None
 
 
-class KeyRow(BaseModel):
+class Key(BaseModel):
     """A key that signed."""
 
     id: str
     trusted: bool
 
 
-class SignatureRow(BaseModel):
+class Signature(BaseModel):
     """How a bundle is signed."""
 
     standing: Literal["trusted", "unknown", "unsigned"]
-    keys: list[KeyRow]
+    keys: list[Key]
 
 
-class DerivedRow(BaseModel):
+class Derivation(BaseModel):
     """What the number rests on."""
 
     graded_again: int = Field(description="Scores that came out again when answers were graded again.")
@@ -91,7 +91,7 @@ class DerivedRow(BaseModel):
     unverified: list[str]
 
 
-class BundleOfCertificate(BaseModel):
+class CertificateBundle(BaseModel):
     """The bundle that the certificate is of."""
 
     name: str | None
@@ -101,7 +101,7 @@ class BundleOfCertificate(BaseModel):
     trials_root: str
 
 
-class Certificate(ClaimRow):
+class Certificate(Claim):
     """What `proctor certify --json` prints of a run."""
 
     proctor_certificate: int
@@ -109,23 +109,23 @@ class Certificate(ClaimRow):
     word: str = Field(description="What the number is worth.", examples=["verified"])
     forced: list[str]
     run: str = Field(examples=[RUN])
-    suite: NamedSuite
-    target: NamedTarget
+    suite: CertifiedSuite
+    target: CertifiedTarget
     started_at: str
     finished_at: str
     part: str = Field(description="Which part of the suite the number is of.", examples=["holdout"])
-    claims: dict[str, ClaimRow]
-    looks: LooksRow
+    claims: dict[str, Claim]
+    looks: HoldoutAccessCounts
     conditions: list[str]
     judges: list[dict[str, Any]]
-    signature: SignatureRow
+    signature: Signature
     imported: Literal["trusted", "unknown", "unsigned"] | None
-    derived: DerivedRow
-    bundle: BundleOfCertificate
+    derived: Derivation
+    bundle: CertificateBundle
     proctor: str = Field(description="The version of Proctor that made it.")
 
 
-class CertificateRow(BaseModel):
+class StoredCertificate(BaseModel):
     """A certificate that was made here."""
 
     run: str = Field(examples=[RUN])
@@ -140,10 +140,10 @@ class CertificateRow(BaseModel):
 class CertificateList(BaseModel):
     """The certificates that were made here, newest first."""
 
-    certificates: list[CertificateRow]
+    certificates: list[StoredCertificate]
 
 
-class CheckRow(BaseModel):
+class Check(BaseModel):
     """One check of a bundle."""
 
     check: str
@@ -155,7 +155,7 @@ class Verification(BaseModel):
 
     holds: bool
     wrong: str | None = Field(description="The first thing that is wrong.")
-    checks: list[CheckRow]
+    checks: list[Check]
     bundle: dict[str, Any] | None = Field(
         description="What the bundle says where it holds, as `proctor verify --json` has it."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from proctor.web.api.models.runs import RUN, Ends, Status, VerdictWord
+from proctor.web.api.models.runs import RUN, Interval, Status, VerdictName
 from proctor.web.api.models.suites import DIGEST
 
 
@@ -30,28 +30,28 @@ class ComparedRun(BaseModel):
     unscored: int = 0
     cases: int = 0
     pass_rate: float | None = None
-    ci95: Ends = None
+    ci95: Interval = None
 
 
-class Side(BaseModel):
+class PairedRate(BaseModel):
     """How many of the pairs one run passed."""
 
     passed: int
     rate: float
-    ci95: Ends
+    ci95: Interval
 
 
-class DifferenceRow(BaseModel):
+class Difference(BaseModel):
     """The difference of two runs over the pairs that were measured."""
 
     cases: int
     pairs: int
-    baseline_rate: Side | None
-    candidate_rate: Side | None
+    baseline_rate: PairedRate | None
+    candidate_rate: PairedRate | None
     fixed: int
     broken: int
     difference: float | None = Field(description="Of the pass rates; above 0 the candidate is better.")
-    ci95: Ends
+    ci95: Interval
     p_value: float | None
     p_holm: float | None = Field(description="Corrected for how many are compared.")
     shows: str | None = Field(description="What it shows, if anything.")
@@ -59,13 +59,13 @@ class DifferenceRow(BaseModel):
     test: str
 
 
-class PartRow(DifferenceRow):
+class PartDifference(Difference):
     """The difference in a part of the suite."""
 
     name: str
 
 
-class Unmatched(BaseModel):
+class UnmatchedCounts(BaseModel):
     """What only one of the runs has."""
 
     only_baseline: int
@@ -74,7 +74,7 @@ class Unmatched(BaseModel):
     trials_only_candidate: int
 
 
-class MeasureRow(BaseModel):
+class MeasureDifference(BaseModel):
     """A score, a latency or a cost of the pairs in both runs."""
 
     cases: int
@@ -82,23 +82,23 @@ class MeasureRow(BaseModel):
     baseline: float
     candidate: float
     difference: float
-    ci95: Ends
+    ci95: Interval
     median_difference: float | None
-    median_ci95: Ends
+    median_ci95: Interval
 
 
-class FlipRow(BaseModel):
+class Flip(BaseModel):
     """A trial that passed in one run only."""
 
     case_id: str
     repeat: int
 
 
-class NotMeasuredRow(FlipRow):
+class UnmeasuredPair(Flip):
     """A pair of which one trial is ERROR or UNSCORED."""
 
-    baseline: VerdictWord
-    candidate: VerdictWord
+    baseline: VerdictName
+    candidate: VerdictName
 
 
 class RenamedPair(BaseModel):
@@ -108,37 +108,37 @@ class RenamedPair(BaseModel):
     candidate: str
 
 
-class ComparisonOfTwo(DifferenceRow):
+class PairComparison(Difference):
     """Two runs; what comes after `unmatched` is there where just two are compared."""
 
     baseline: str = Field(examples=[RUN])
     candidate: str
     not_measured: int
-    unmatched: Unmatched
+    unmatched: UnmatchedCounts
     verdict: str = Field(default="", description="What it comes to, in a sentence.")
     smallest_difference: float | None = Field(
         default=None, description="The least difference that so many cases show four times in five."
     )
-    splits: list[PartRow] = []
+    splits: list[PartDifference] = []
     by: str = ""
-    parts: list[PartRow] = []
-    score: MeasureRow | None = None
-    latency_ms: MeasureRow | None = None
-    cost_usd: MeasureRow | None = None
-    fixed_cases: list[FlipRow] = []
-    broken_cases: list[FlipRow] = []
-    not_measured_cases: list[NotMeasuredRow] = []
+    parts: list[PartDifference] = []
+    score: MeasureDifference | None = None
+    latency_ms: MeasureDifference | None = None
+    cost_usd: MeasureDifference | None = None
+    fixed_cases: list[Flip] = []
+    broken_cases: list[Flip] = []
+    not_measured_cases: list[UnmeasuredPair] = []
     only_baseline_cases: list[str] = []
     only_candidate_cases: list[str] = []
     renamed_cases: list[RenamedPair] = []
 
 
-class ComparisonRow(BaseModel):
+class Comparison(BaseModel):
     """What `proctor compare --json` prints."""
 
     runs: list[ComparedRun]
     split: str
-    comparisons: list[ComparisonOfTwo]
+    comparisons: list[PairComparison]
     gate: None = Field(description="No gate is asked over the API.")
     looks: int | None = Field(description="How often the holdout was looked at, this time included.")
     judges: list[str] = Field(description="What is known of the judges that spoke, in sentences.")

@@ -10,13 +10,13 @@ from proctor.web.api.models.suites import DIGEST, Share
 
 RUN = "20261121-225349-e91629"
 Status = Literal["running", "finished", "interrupted"]
-VerdictWord = Literal["pass", "fail", "error", "unscored"]
+VerdictName = Literal["pass", "fail", "error", "unscored"]
 RepeatsRule = Literal["each", "any", "mean", "lower_bound"]
-Ends = list[float] | None
+Interval = list[float] | None
 """The two ends of a 95 % interval; null where there is none."""
 
 
-class Numbers(BaseModel):
+class VerdictCounts(BaseModel):
     """How many trials came to each verdict, of a run or of a part of it."""
 
     total: int
@@ -26,10 +26,10 @@ class Numbers(BaseModel):
     unscored: int
     cases: int = Field(description="How many cases `ci95` is over.")
     pass_rate: Share = Field(examples=[0.8])
-    ci95: Ends = Field(examples=[[0.49, 0.943]])
+    ci95: Interval = Field(examples=[[0.49, 0.943]])
 
 
-class ListedRun(BaseModel):
+class RunSummary(BaseModel):
     """A run as a list has it; where `sealed`, its rate would be that of the holdout alone, and is null."""
 
     run: str = Field(examples=[RUN])
@@ -50,8 +50,8 @@ class ListedRun(BaseModel):
     unscored: int | None
     cases: int
     pass_rate: Share
-    ci95: Ends
-    measured: Numbers | None = Field(description="The same without what is an error or unscored.")
+    ci95: Interval
+    measured: VerdictCounts | None = Field(description="The same without what is an error or unscored.")
     repeats_rule: RepeatsRule
     sealed: bool
     tags: list[str]
@@ -62,11 +62,11 @@ class ListedRun(BaseModel):
 class RunPage(BaseModel):
     """Some runs, newest first."""
 
-    runs: list[ListedRun]
+    runs: list[RunSummary]
     next: str | None = Field(description="The `after` of the following page; null on the last.")
 
 
-class ProgressRow(BaseModel):
+class RunProgress(BaseModel):
     """How far a run is; where `sealed`, what came of its trials is null."""
 
     run: str = Field(examples=[RUN])
@@ -97,14 +97,14 @@ class Latency(BaseModel):
     mean: float | None
 
 
-class Tokens(BaseModel):
+class TokenUsage(BaseModel):
     """What calls took."""
 
     input_tokens: int
     output_tokens: int
 
 
-class JudgeOfRun(BaseModel):
+class JudgeSummary(BaseModel):
     """What the judges of a run took, and what is known of them."""
 
     calls: int
@@ -117,7 +117,7 @@ class JudgeOfRun(BaseModel):
     )
 
 
-class RunRow(Numbers):
+class Run(VerdictCounts):
     """What `proctor runs show --json` has of one run."""
 
     run: str = Field(examples=[RUN])
@@ -133,21 +133,21 @@ class RunRow(Numbers):
     status: Status
     planned: int
     repeats_rule: RepeatsRule
-    by_trial: Numbers | None = Field(description="The numbers of all trials, where a case counts once.")
+    by_trial: VerdictCounts | None = Field(description="The numbers of all trials, where a case counts once.")
     mean_score: float | None
-    splits: dict[str, Numbers] = Field(description="Of `dev` and `holdout`, for a suite that is split.")
+    splits: dict[str, VerdictCounts] = Field(description="Of `dev` and `holdout`, for a suite that is split.")
     split_notes: list[str]
     looks: int | None = Field(description="How often this version's holdout was looked at.")
-    by_category: dict[str, Numbers]
-    by_tag: dict[str, Numbers]
+    by_category: dict[str, VerdictCounts]
+    by_tag: dict[str, VerdictCounts]
     asked: int
     cached: int
     graded: int
     reused: int
     latency_ms: Latency
-    usage: Tokens
+    usage: TokenUsage
     cost_usd: float | None = Field(description="Null where a price is not known.")
-    judge: JudgeOfRun
+    judge: JudgeSummary
     refused_params: list[str]
     prices_date: str | None
     tags: list[str]
@@ -160,13 +160,13 @@ class RunRow(Numbers):
     exit_code: int = Field(description="What `proctor run` ended with.")
 
 
-class UsageRow(Tokens):
+class CallUsage(TokenUsage):
     """What one call took."""
 
     cached_tokens: int
 
 
-class FailureRow(BaseModel):
+class Failure(BaseModel):
     """Why a trial has no output, or why its grading stopped."""
 
     stage: Literal["setup", "target", "grading"]
@@ -174,13 +174,13 @@ class FailureRow(BaseModel):
     message: str
 
 
-class OutputRow(BaseModel):
+class Output(BaseModel):
     """One answer of a target."""
 
     text: str
     messages: list[dict[str, Any]]
     tool_calls: list[dict[str, Any]]
-    usage: UsageRow | None
+    usage: CallUsage | None
     latency_ms: float
     queue_ms: float
     cost_usd: float | None
@@ -194,7 +194,7 @@ class OutputRow(BaseModel):
     cached: bool
 
 
-class EntryRow(BaseModel):
+class Evidence(BaseModel):
     """One line of a score's evidence."""
 
     text: str
@@ -202,7 +202,7 @@ class EntryRow(BaseModel):
     evidence: str | None
 
 
-class JudgmentRow(BaseModel):
+class Judgment(BaseModel):
     """One reply of one judge."""
 
     judge: str
@@ -213,27 +213,27 @@ class JudgmentRow(BaseModel):
     feedback: str | None
     evaluator: str | None
     raw: str
-    usage: UsageRow | None
+    usage: CallUsage | None
     cost_usd: float | None
     cached: bool
 
 
-class ScoreRow(BaseModel):
+class Score(BaseModel):
     """What one assertion came to; of a sealed trial without what tells of its answer."""
 
     grader: str
     name: str
     value: float | None
-    outcome: VerdictWord
+    outcome: VerdictName
     weight: float
     required: float | None = Field(description="The gate, if it has one.")
     reason: str | None
-    entries: list[EntryRow] | None
-    judgments: list[JudgmentRow] | None
+    entries: list[Evidence] | None
+    judgments: list[Judgment] | None
     details: dict[str, Any] | None
 
 
-class TrialRow(BaseModel):
+class Trial(BaseModel):
     """One trial, as `proctor runs show --case --json` has it, with its place."""
 
     position: int = Field(description="The place of its case in the suite, from 0.")
@@ -243,14 +243,14 @@ class TrialRow(BaseModel):
     case_id: str
     target: str
     repeat: int
-    verdict: VerdictWord
+    verdict: VerdictName
     score: float | None
     failed_gates: list[str]
-    scores: list[ScoreRow]
-    output: OutputRow | None
-    failure: FailureRow | None
+    scores: list[Score]
+    output: Output | None
+    failure: Failure | None
     latency_ms: float | None
-    usage: UsageRow | None
+    usage: CallUsage | None
     cost_usd: float | None
     tags: list[str]
     category: str | None
@@ -263,14 +263,14 @@ class TrialRow(BaseModel):
 class TrialPage(BaseModel):
     """Some trials of a run."""
 
-    trials: list[TrialRow]
+    trials: list[Trial]
     total: int = Field(description="How many there are on all pages together.")
     whole: bool = Field(description="Every finished trial was looked through; else ask again in a moment.")
     next: str | None = Field(description="The `after` of the following page; null on the last.")
     previous: str | None
 
 
-class Revealed(BaseModel):
+class Reveal(BaseModel):
     """A run whose held-out answers are shown from now on, until the server is stopped."""
 
     run: str
@@ -295,7 +295,7 @@ class TrialFilter(BaseModel):
     """Which trials are wanted; what is left out leaves none out."""
 
     model_config = ConfigDict(extra="forbid")
-    verdict: list[VerdictWord] = Field(default=[], description="Any of these.", examples=[["fail", "error"]])
+    verdict: list[VerdictName] = Field(default=[], description="Any of these.", examples=[["fail", "error"]])
     tag: list[str] = Field(
         default=[], max_length=20, description="Cases with all of these tags; commas in one mean any."
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from proctor.comparison.outcomes import Split
-from proctor.web.api.requests import Asked
+from proctor.web.api.requests import RequestBody
 
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
 _Tag = Annotated[str, Field(min_length=1, max_length=200, pattern="^[^,]+$")]
@@ -15,7 +15,7 @@ _MOST = 999_999_999_999
 """The largest whole number that a run takes."""
 
 
-class RunWanted(Asked):
+class RunRequest(RequestBody):
     """What is to be run, with the same choices as the page Run Suite; null leaves a choice to the project."""
 
     suite: _Name = Field(
@@ -69,7 +69,7 @@ class RunWanted(Asked):
     reuse: bool | None = Field(default=None, description="Take answers of earlier runs where they are.")
 
 
-class RunStart(RunWanted):
+class StartRequest(RunRequest):
     """A run that is to be started."""
 
     group: str | None = Field(
@@ -81,7 +81,7 @@ class RunStart(RunWanted):
     )
 
 
-class EstimateShare(BaseModel):
+class EstimatePart(BaseModel):
     """What one target or judge would have to do."""
 
     name: str
@@ -94,7 +94,7 @@ class EstimateShare(BaseModel):
     seconds: float | None
 
 
-class EstimateRow(BaseModel):
+class Estimate(BaseModel):
     """What a run would come to; null where a price or a speed is not known."""
 
     sentence: str
@@ -108,11 +108,11 @@ class EstimateRow(BaseModel):
     at_most: bool = Field(description="Answers may be taken from earlier runs or the cache.")
     cost_usd: float | None
     seconds: float | None
-    shares: list[EstimateShare]
+    shares: list[EstimatePart]
     command: str = Field(description="The command that does the same.")
 
 
-class StartRow(BaseModel):
+class Start(BaseModel):
     """Runs that were started here: a process of its own, which goes on when this server stops."""
 
     group: str = Field(description="What the runs are called together.")
@@ -123,7 +123,7 @@ class StartRow(BaseModel):
     started_at: str
 
 
-class Stopping(BaseModel):
+class StopStatus(BaseModel):
     """What was told to stop: calls under way get a few seconds, and what finished is kept."""
 
     run: str | None

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from proctor.dialects import DIALECTS
-from proctor.web.api.problems import Wrong
-from proctor.web.api.requests import Asked
+from proctor.web.api.problems import Issue
+from proctor.web.api.requests import RequestBody
 
 DIGEST = "sha256:2f1d0a6f0c3f1f0b8f6a3f6f0c9d1d5c7a3c0b1e4d2f5a6978b0c1d2e3f4a5b6"
 LINES = '{"id": "t1", "input": "What is 2+2?", "expected": "4", "scorer": "exact"}\n'
@@ -19,7 +19,7 @@ Share = float | None
 """A share of 1; null where there is nothing to take a share of."""
 
 
-class SuiteText(Asked):
+class SuiteText(RequestBody):
     """A suite as text, as it would stand in its file."""
 
     text: str = Field(
@@ -55,7 +55,7 @@ class SuiteText(Asked):
     )
 
 
-class Found(BaseModel):
+class FileIssue(BaseModel):
     """An error or a warning, with its place."""
 
     line: int | None
@@ -65,20 +65,20 @@ class Found(BaseModel):
     message: str = Field(description="A full sentence that says what to do.")
 
 
-class CheckedFile(BaseModel):
+class FileValidation(BaseModel):
     """What was found in one suite."""
 
     path: str
     dialect: str | None = Field(description="Null where it cannot be told.")
     cases: int
-    errors: list[Found] = Field(description="What keeps it from being saved.")
-    warnings: list[Found] = Field(description="What is doubtful and does not.")
+    errors: list[FileIssue] = Field(description="What keeps it from being saved.")
+    warnings: list[FileIssue] = Field(description="What is doubtful and does not.")
 
 
 class Validation(BaseModel):
     """What `proctor validate --json` prints."""
 
-    files: list[CheckedFile]
+    files: list[FileValidation]
     exit_code: int = Field(description="0 when it can be saved, 4 when not.")
 
 
@@ -94,10 +94,10 @@ class SavedSuite(BaseModel):
     cases: int
     dialect: str
     suite_digest: str = Field(examples=[DIGEST])
-    warnings: list[Wrong] = Field(description="What is doubtful in it.")
+    warnings: list[Issue] = Field(description="What is doubtful in it.")
 
 
-class VersionRow(BaseModel):
+class SuiteVersion(BaseModel):
     """One version of a suite."""
 
     version: str
@@ -109,20 +109,20 @@ class VersionRow(BaseModel):
     suite_digest: str = Field(examples=[DIGEST])
 
 
-class SuiteVersions(BaseModel):
+class SuiteHistory(BaseModel):
     """A suite with all of its versions, oldest first."""
 
     suite: str
-    versions: list[VersionRow]
+    versions: list[SuiteVersion]
 
 
 class SuiteList(BaseModel):
     """What `proctor suites list --json` prints."""
 
-    suites: list[SuiteVersions]
+    suites: list[SuiteHistory]
 
 
-class RunOfSuite(BaseModel):
+class SuiteRun(BaseModel):
     """A run of a version."""
 
     run: str
@@ -131,14 +131,14 @@ class RunOfSuite(BaseModel):
     started_at: str
 
 
-class SizeOfSplits(BaseModel):
+class SplitSizes(BaseModel):
     """How many cases are dev, and how many are held out."""
 
     dev: int
     holdout: int
 
 
-class LookRow(BaseModel):
+class HoldoutAccess(BaseModel):
     """One look at a holdout."""
 
     kind: Literal["rate", "reveal"]
@@ -146,7 +146,7 @@ class LookRow(BaseModel):
     at: str
 
 
-class SuiteRow(BaseModel):
+class Suite(BaseModel):
     """What `proctor suites show --json` prints of one version."""
 
     suite: str
@@ -154,19 +154,19 @@ class SuiteRow(BaseModel):
     current: bool
     saved_at: str
     cases: int
-    runs: list[RunOfSuite]
+    runs: list[SuiteRun]
     dialect: str
     suite_digest: str = Field(examples=[DIGEST])
     description: str | None
     declared_version: str | None = Field(description="What its file says of its version.")
     suite_hash: str | None = Field(description="The published hash, in dialect pramana.")
-    splits: SizeOfSplits | None = Field(description="Null for a suite that is not split.")
+    splits: SplitSizes | None = Field(description="Null for a suite that is not split.")
     categories: dict[str, int]
     tags: dict[str, int]
-    looks: list[LookRow]
+    looks: list[HoldoutAccess]
 
 
-class CaseRow(BaseModel):
+class Case(BaseModel):
     """One case of a version."""
 
     position: int = Field(description="Its place in the suite, from 0.")
@@ -184,7 +184,7 @@ class CasePage(BaseModel):
 
     suite: str
     version: str
-    cases: list[CaseRow]
+    cases: list[Case]
     next: int | None = Field(description="The `after` of the following page; null on the last.")
 
 
@@ -210,7 +210,7 @@ class RenamedCase(BaseModel):
     new: str
 
 
-class SideOfDiff(BaseModel):
+class DiffSide(BaseModel):
     """One of the two versions."""
 
     suite: str
@@ -222,8 +222,8 @@ class SideOfDiff(BaseModel):
 class SuiteDiff(BaseModel):
     """What `proctor suites diff --json` prints."""
 
-    old: SideOfDiff
-    new: SideOfDiff
+    old: DiffSide
+    new: DiffSide
     added: list[str]
     removed: list[str]
     renamed: list[RenamedCase]
@@ -242,17 +242,17 @@ class ExportedFile(BaseModel):
     base64: str | None = Field(description="The content of one that is no text.")
 
 
-class Exported(BaseModel):
+class SuiteExport(BaseModel):
     """A version in a dialect."""
 
     suite: str
     version: str
     dialect: str
     files: list[ExportedFile]
-    warnings: list[Wrong] = Field(description="What the dialect says otherwise, or what was left out.")
+    warnings: list[Issue] = Field(description="What the dialect says otherwise, or what was left out.")
 
 
-class TargetRow(BaseModel):
+class Target(BaseModel):
     """Somebody who can be asked."""
 
     name: str = Field(examples=["gpt"])
@@ -262,4 +262,4 @@ class TargetRow(BaseModel):
 class TargetList(BaseModel):
     """Who can be asked from here: the targets of this folder's targets file, and what needs no file."""
 
-    targets: list[TargetRow]
+    targets: list[Target]
