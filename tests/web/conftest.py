@@ -207,14 +207,14 @@ READING = (
     "run_status",
     "pages.trends",
 )
-"""The modules of pages that are shown without what takes longer than their `_PATIENCE_S`."""
+"""The modules of pages that are shown without what takes longer than their `_TIMEOUT_S`."""
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy this machine is, what a page reads or makes before it is shown is waited for."""
     for name in (*READING, "api.trials"):
-        monkeypatch.setattr(f"proctor.web.{name}._PATIENCE_S", PATIENCE_S)
+        monkeypatch.setattr(f"proctor.web.{name}._TIMEOUT_S", PATIENCE_S)
 
 
 @pytest.fixture

@@ -191,7 +191,7 @@ class TestStrangers:
 
 
 def test_a_crowd_of_strangers_pushes_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proctor.web.browser_sessions._MOST", 10)
+    monkeypatch.setattr("proctor.web.browser_sessions._MAX_SESSIONS", 10)
     visitors, let_in = BrowserSessions(), BrowserSession()
     visitors.add(let_in)
     visitors.log_in(let_in)

@@ -136,7 +136,7 @@ def test_a_long_list_of_flips_is_offered_up_to_what_one_reads(
     shown, more = listed("&flips=2")
     assert (shown, more.startswith("All 12")) == (2, True)
     assert listed("")[0] == 12
-    monkeypatch.setattr("proctor.web.pages.compare._MOST_FLIPS", 5)
+    monkeypatch.setattr("proctor.web.pages.compare._MAX_FLIPS", 5)
     assert listed("&flips=2")[1].startswith("The first 5")
     shown, more = listed("&flips=100")
     assert (shown, more.startswith("…and 7 more: proctor compare")) == (5, True)
@@ -254,8 +254,8 @@ def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
         told(7, 20)
         return may_end.wait(PATIENCE_S)
 
-    before = [tasks.ask(("slow", number), slow, "trials read") for number in range(2)]
-    monkeypatch.setattr("proctor.web.pages.compare._PATIENCE_S", 0.05)
+    before = [tasks.submit(("slow", number), slow, "trials read") for number in range(2)]
+    monkeypatch.setattr("proctor.web.pages.compare._TIMEOUT_S", 0.05)
     runs = address(world.third, world.better)
     text = world.server.page(runs)
     assert heading(text) == "Reading 2 runs"
@@ -270,7 +270,7 @@ def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
     followed = world.server.get(unescape(events[1]))
     assert followed.headers["content-type"].startswith("text/event-stream")
     assert followed.text.endswith("event: done\ndata: \n\n")
-    monkeypatch.setattr("proctor.web.pages.compare._PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr("proctor.web.pages.compare._TIMEOUT_S", PATIENCE_S)
     assert "20 cases" in heading(world.server.page(runs))
 
 
@@ -308,13 +308,13 @@ def test_a_command_that_the_choice_of_runs_suggests_works_as_it_stands(
 
 
 def test_the_facts_of_runs_are_kept_while_there_is_room(world: World) -> None:
-    memory, reads = FactsCache(most=2 * CASES), []
+    memory, reads = FactsCache(max_trials=2 * CASES), []
 
     def told(done: int, total: int) -> None:
         reads.append((done, total))
 
     with world.server.site.store() as store:
-        first = memory.facts(store, [world.worse, world.better], by_digest=False, told=told)
+        first = memory.facts(store, [world.worse, world.better], by_digest=False, on_progress=told)
         again = memory.facts(store, [world.better, world.worse], by_digest=False)
         assert [one.cases for one in again] == [first[1].cases, first[0].cases]
         assert again[0].cases is first[1].cases
@@ -331,11 +331,11 @@ def test_the_same_is_done_once_and_an_error_is_raised_where_it_is_asked_for() ->
         made.append(1)
         return "done"
 
-    tasks = [runner.ask("a", make, "things") for _ in range(3)]
+    tasks = [runner.submit("a", make, "things") for _ in range(3)]
     assert [task.wait(10) for task in tasks] == [True] * 3
     assert [task.result() for task in tasks] == ["done"] * 3
     assert made == [1]
-    failing = runner.ask("b", lambda _told: 1 // 0, "things")
+    failing = runner.submit("b", lambda _told: 1 // 0, "things")
     assert failing.wait(10)
     with pytest.raises(ZeroDivisionError):
         failing.result()

@@ -16,7 +16,7 @@ import pytest
 
 from patience import PATIENCE_S, wait_until
 from proctor.web.client_limits import EventStreams, ServerLimits, client_key
-from proctor.web.event_hub import PAUSE_PER_WATCH_S, EventHub, Watcher
+from proctor.web.event_hub import PAUSE_PER_WATCHER_S, EventHub, Watcher
 from proctor.web.project import Project
 from proctor.web.run_status import LiveSection
 from proctor.web.security import RequestRefused
@@ -323,11 +323,11 @@ def test_a_stream_that_ended_counts_no_more() -> None:
 def test_the_more_is_watched_the_less_often_it_is_looked_at() -> None:
     watches = EventHub()
     usual = watches.pause_s()
-    watches.open = {str(n): Watcher(lambda: LiveSection("", done=False)) for n in range(1_000)}
-    assert watches.pause_s() >= 1_000 * PAUSE_PER_WATCH_S > usual
-    for watch in watches.open.values():
-        watch.watchers = 1
-    assert watches.pause_s() > 1_000 * PAUSE_PER_WATCH_S
+    watches.watchers = {str(n): Watcher(lambda: LiveSection("", is_final=False)) for n in range(1_000)}
+    assert watches.pause_s() >= 1_000 * PAUSE_PER_WATCHER_S > usual
+    for watch in watches.watchers.values():
+        watch.clients = 1
+    assert watches.pause_s() > 1_000 * PAUSE_PER_WATCHER_S
 
 
 # --- files -------------------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ class Stream:
 @pytest.fixture
 def follow(server: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stream]]:
     """Opens a page's stream of events; runs are looked at more often than elsewhere."""
-    monkeypatch.setattr(event_hub, "EVERY_S", 0.05)
+    monkeypatch.setattr(event_hub, "POLL_INTERVAL_S", 0.05)
     opened: list[Stream] = []
 
     def open_(path: str) -> Stream:
@@ -204,17 +204,19 @@ def test_many_pages_share_one_look(server: Any, follow: Follow, site: Project) -
     for stream in streams:
         stream.until("3 of 10 trials")
     watches = get_event_hub(site)
-    (watch,) = watches.open.values()
-    assert watch.watchers == 12
-    since, before = monotonic(), watch.looks
-    wait_until(lambda: watch.looks >= before + 10)
-    assert watch.looks - before <= (monotonic() - since) / event_hub.EVERY_S + 1  # as often as for one
+    (watch,) = watches.watchers.values()
+    assert watch.clients == 12
+    since, before = monotonic(), watch.render_count
+    wait_until(lambda: watch.render_count >= before + 10)
+    assert (
+        watch.render_count - before <= (monotonic() - since) / event_hub.POLL_INTERVAL_S + 1
+    )  # as often as for one
     for stream in streams[1:]:
         stream.close()
-    wait_until(lambda: watch.watchers == 1)
+    wait_until(lambda: watch.clients == 1)
     (site.folder / "go").touch()
     assert streams[0].rest()[-1].startswith("event: done")
-    wait_until(lambda: watches.open == {})
+    wait_until(lambda: watches.watchers == {})
 
 
 def test_nothing_is_sent_while_nothing_changes_but_a_comment(
@@ -257,8 +259,8 @@ def test_a_run_of_the_command_line_is_followed_and_stopped(
 def test_a_look_that_breaks_is_told_to_the_terminal_and_the_next_one_is_shown(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_hub, "EVERY_S", 0.0)
-    looks = iter([None, LiveSection("<p>there</p>", done=True)])
+    monkeypatch.setattr(event_hub, "POLL_INTERVAL_S", 0.0)
+    looks = iter([None, LiveSection("<p>there</p>", is_final=True)])
 
     def look() -> LiveSection:
         seen = next(looks)
@@ -269,7 +271,7 @@ def test_a_look_that_breaks_is_told_to_the_terminal_and_the_next_one_is_shown(
     async def first() -> LiveSection | None:
         return await anext(Watcher(look).changes())
 
-    assert asyncio.run(first()) == LiveSection("<p>there</p>", done=True)
+    assert asyncio.run(first()) == LiveSection("<p>there</p>", is_final=True)
     said = capsys.readouterr().err
     assert said == "Proctor broke while it watched: ZeroDivisionError: in the page\n"
 
@@ -295,7 +297,7 @@ def stopped(server: Any, site: Project, group: str) -> Any:
     ]
     assert [answer.headers["location"] for answer in answers] == [f"/starts/{group}"] * 3
     wait_until(
-        lambda: any("Stopping" in line for line in get_run_processes(site).said(start_of(site, group)))
+        lambda: any("Stopping" in line for line in get_run_processes(site).output(start_of(site, group)))
     )
     (site.folder / "go").touch()
     wait_until(lambda: has_ended(site, group))
@@ -352,9 +354,9 @@ def test_a_server_that_is_started_later_knows_what_goes_on(server: Any, site: Pr
     assert start is not None
     assert later.is_alive(start)
     with site.store() as store:
-        assert [one.id for one in later.runs(store, group)] == [run.id]
+        assert [one.id for one in later.list_runs(store, group)] == [run.id]
     assert later.stop(start)
-    wait_until(lambda: any("Stopping" in line for line in later.said(start)))
+    wait_until(lambda: any("Stopping" in line for line in later.output(start)))
     (site.folder / "go").touch()
     wait_until(lambda: not later.is_alive(start))
     assert not later.stop(start)

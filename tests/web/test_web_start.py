@@ -73,7 +73,7 @@ def given(**fields: Any) -> dict[str, list[str]]:
 
 def words_of(site: Project, **fields: Any) -> list[str]:
     with site.store() as store:
-        return validate_form(store, given(**fields), load_run_context(site)).words
+        return validate_form(store, given(**fields), load_run_context(site)).arguments
 
 
 # --- the form ----------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_what_is_wrong_is_said_of_its_field(
     fields = {"suite": "ten", "target": "echo", field: value}
     with site.store() as store, pytest.raises(FormErrors) as refused:
         make_estimate(site, store, validate_form(store, given(**fields), load_run_context(site)))
-    assert list(refused.value.wrong) == ["split" if sentence == "leaves no case" else field]
+    assert list(refused.value.errors) == ["split" if sentence == "leaves no case" else field]
     assert sentence in str(refused.value)
 
 
@@ -211,7 +211,7 @@ def test_nobody_else_can_be_asked(site: Project, save: Save, field: str, word: s
     save()
     with pytest.raises(FormErrors) as refused:
         words_of(site, suite="ten", **{"target": "echo", field: word})
-    assert list(refused.value.wrong) == [field]
+    assert list(refused.value.errors) == [field]
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_a_run_can_hold_nothing_out(server: Any, save: Save, site: Project) -> N
         validate_form(
             store, given(suite="ten", target="echo", holdout="0", split="dev"), load_run_context(site)
         )
-    assert list(refused.value.wrong) == ["split"]
+    assert list(refused.value.errors) == ["split"]
     site.config = Config(flags={"holdout": 0})
     page = server.get("/run?suite=ten&target=echo").text
     assert 'id="holdout" name="holdout" value="0"' in page
@@ -377,7 +377,7 @@ def test_why_answers_are_missing_is_said_while_it_runs_and_after(
     assert said[1] == f"/runs/{run.id}?verdict=error#trials"
     assert unescape(said[2]).startswith(". The first one: program: 'broken' ended with exit code 3: ")
     assert "no more tokens" in said[2]
-    assert said[0] in GroupLiveView(site, group).look().html
+    assert said[0] in GroupLiveView(site, group).render().html
 
 
 def test_what_was_never_started_is_not_there(server: Any) -> None:

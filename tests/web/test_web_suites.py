@@ -141,7 +141,7 @@ def test_a_long_suite_has_pages(server: Served) -> None:
 def test_the_newest_of_many_versions_are_listed_and_the_others_on_demand(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suite_page, "_VERSIONS", 2)
+    monkeypatch.setattr(suite_page, "_MAX_VERSIONS", 2)
     for n in range(3):
         keep(server, OLD + LINE % (f"more{n}", "b", "c"))
     page = server.get("/suite?name=mine").text

@@ -60,32 +60,34 @@ def annotate(upload: Upload, problems: Iterable[Problem]) -> AnnotatedSource:
         upload: the files.
         problems: in the order of files and lines.
     """
-    found = list(problems)
-    first = sorted(range(len(found)), key=lambda place: (found[place].level != "error", place))[:MAX_PROBLEMS]
-    shown: Mapping[str, list[Problem]] = defaultdict(list)
-    for place in sorted(first):
-        shown[found[place].path].append(found[place])
+    problem_list = list(problems)
+    shown_indices = sorted(
+        range(len(problem_list)), key=lambda index: (problem_list[index].level != "error", index)
+    )[:MAX_PROBLEMS]
+    by_path: Mapping[str, list[Problem]] = defaultdict(list)
+    for index in sorted(shown_indices):
+        by_path[problem_list[index].path].append(problem_list[index])
     files = [
-        _of_file(upload, path, of_it, f"file-{nth}-line-" if nth else "line-")
-        for nth, (path, of_it) in enumerate(shown.items())
+        _annotate_file(upload, path, file_problems, f"file-{number}-line-" if number else "line-")
+        for number, (path, file_problems) in enumerate(by_path.items())
     ]
-    return AnnotatedSource(files=tuple(files), left_out=len(found) - len(first))
+    return AnnotatedSource(files=tuple(files), left_out=len(problem_list) - len(shown_indices))
 
 
-def _of_file(upload: Upload, path: str, problems: list[Problem], anchor: str) -> AnnotatedFile:
+def _annotate_file(upload: Upload, path: str, problems: list[Problem], anchor: str) -> AnnotatedFile:
     data = upload.files.get(path)
     # As files have lines, and not at every character that could end one.
     texts = [] if data is None else data.decode("utf-8-sig", "replace").replace("\r\n", "\n").split("\n")
     if texts and not texts[-1]:
         texts.pop()
-    at: dict[int, list[Problem]] = defaultdict(list)
+    by_line: dict[int, list[Problem]] = defaultdict(list)
     above = []
     for one in problems:
         if one.line is not None and 0 < one.line <= len(texts):
-            at[one.line].append(one)
+            by_line[one.line].append(one)
         else:
             above.append(one)
-    lines = tuple(_lines(texts, at))
+    lines = tuple(_annotate_lines(texts, by_line))
     return AnnotatedFile(
         path="" if path == upload.main and upload.is_folder else path,
         anchor=anchor,
@@ -95,18 +97,18 @@ def _of_file(upload: Upload, path: str, problems: list[Problem], anchor: str) ->
     )
 
 
-def _lines(texts: list[str], at: Mapping[int, list[Problem]]) -> Iterator[AnnotatedLine]:
-    wanted: Iterable[int] = range(1, len(texts) + 1)
+def _annotate_lines(texts: list[str], by_line: Mapping[int, list[Problem]]) -> Iterator[AnnotatedLine]:
+    numbers: Iterable[int] = range(1, len(texts) + 1)
     if len(texts) > MAX_WHOLE_LINES:
-        near = {near for line in at for near in range(line - CONTEXT_LINES, line + CONTEXT_LINES + 1)}
-        wanted = sorted(line for line in near if 0 < line <= len(texts))
+        near = {near for line in by_line for near in range(line - CONTEXT_LINES, line + CONTEXT_LINES + 1)}
+        numbers = sorted(line for line in near if 0 < line <= len(texts))
     last = 0
-    for number in wanted:
+    for number in numbers:
         text = texts[number - 1]
         text = (
             text
             if len(text) <= MAX_LINE_LENGTH
             else f"{text[:MAX_LINE_LENGTH]}… ({len(text) - MAX_LINE_LENGTH:,} more characters)"
         )
-        yield AnnotatedLine(number, text, tuple(at.get(number, ())), number - last - 1)
+        yield AnnotatedLine(number, text, tuple(by_line.get(number, ())), number - last - 1)
         last = number

@@ -49,26 +49,26 @@ def make_app(project: Project, limits: ServerLimits = DEFAULT_LIMITS) -> Securit
         project: what is served; its `hosts` are set before the first request.
         limits: how many event streams may be open.
     """
-    return SecurityMiddleware(routed(project, limits), project, _refuse)
+    return SecurityMiddleware(make_unguarded_app(project, limits), project, _refuse)
 
 
-def routed(project: Project, limits: ServerLimits = DEFAULT_LIMITS) -> FastAPI:
+def make_unguarded_app(project: Project, limits: ServerLimits = DEFAULT_LIMITS) -> FastAPI:
     """All pages of a site and its API, unguarded."""
     app = FastAPI(title="Proctor", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.project = project
     app.state.event_streams = EventStreams(limits)
-    for place in PAGES.values():
-        app.include_router(_load(place), dependencies=[Depends(check_csrf)], include_in_schema=False)
+    for import_path in PAGES.values():
+        app.include_router(_load(import_path), dependencies=[Depends(check_csrf)], include_in_schema=False)
     _load(API)(app)
     app.add_exception_handler(ProctorError, _refuse)
-    app.add_exception_handler(HTTPException, _no_such_page)
-    app.add_exception_handler(RequestValidationError, _wrong_address)
-    app.add_exception_handler(Exception, _broke)
+    app.add_exception_handler(HTTPException, _unknown_page)
+    app.add_exception_handler(RequestValidationError, _invalid_address)
+    app.add_exception_handler(Exception, _internal_error)
     return app
 
 
-def _load(place: str) -> Any:
-    module, _, name = place.partition(":")
+def _load(import_path: str) -> Any:
+    module, _, name = import_path.partition(":")
     return getattr(import_module(module), name)
 
 
@@ -84,36 +84,36 @@ def _refuse(request: Request, error: Exception) -> Response:
     elif isinstance(error, StoreError):
         status = 503
     problems = error.problems if isinstance(error, SuiteError) else ()
-    return _said(request, status, str(error), problems, headers)
+    return _error_response(request, status, str(error), problems, headers)
 
 
-def _no_such_page(request: Request, error: Exception) -> Response:
+def _unknown_page(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     sentence = "There is no such page." if error.status_code == 404 else str(error.detail)
     if error.status_code == 405:
         sentence = "This address takes no such request. Open it by a link or a button of the pages."
-    return _said(request, error.status_code, sentence, headers=error.headers)
+    return _error_response(request, error.status_code, sentence, headers=error.headers)
 
 
-def _wrong_address(request: Request, error: Exception) -> Response:
+def _invalid_address(request: Request, error: Exception) -> Response:
     """A value of the address or the form that cannot be, such as a text where a number belongs."""
     assert isinstance(error, RequestValidationError)
-    wrong = error.errors()[0]
-    field = ".".join(str(part) for part in wrong["loc"][1:])
-    sentence = f"The address gives {field!r} a value that it cannot have: {wrong['msg']}."
-    return _said(request, 400, sentence)
+    validation_error = error.errors()[0]
+    field = ".".join(str(part) for part in validation_error["loc"][1:])
+    sentence = f"The address gives {field!r} a value that it cannot have: {validation_error['msg']}."
+    return _error_response(request, 400, sentence)
 
 
-def _broke(request: Request, error: Exception) -> Response:
-    internal_errors.tell(f"at {request.url.path}", error)
+def _internal_error(request: Request, error: Exception) -> Response:
+    internal_errors.report(f"at {request.url.path}", error)
     sentence = (
         "Proctor broke. This is a fault of Proctor; nothing that was stored is lost. The terminal of the "
         "server says more, with PROCTOR_DEBUG=1 all of it."
     )
-    return _said(request, 500, sentence)
+    return _error_response(request, 500, sentence)
 
 
-def _said(
+def _error_response(
     request: Request,
     status: int,
     sentence: str,
@@ -126,6 +126,6 @@ def _said(
 
         return problem_response(status, sentence, problems, headers)
     # A request that was refused may have come from anywhere, and the page has links only.
-    answer = render_page(request, "refused.html", status, sentence=sentence, problems=problems)
-    answer.headers.update(headers or {})
-    return answer
+    response = render_page(request, "refused.html", status, sentence=sentence, problems=problems)
+    response.headers.update(headers or {})
+    return response

@@ -12,7 +12,7 @@ from proctor.model import Run
 from proctor.protocols import Store
 from proctor.services.runs.reading.report import keep_look
 
-_MOST = 10_000
+_MAX_SESSIONS = 10_000
 """So many are remembered; forgotten is who was away longest, and first of those who have shown no token."""
 
 
@@ -30,7 +30,7 @@ class BrowserSession:
         """What this person calls themself when they review answers."""
         self.revealed: set[str] = set()
         """The runs whose held-out answers it is shown."""
-        self._looked: set[str] = set()
+        self._accessed_runs: set[str] = set()
         self._flashes: list[str] = []
         self._lock = Lock()
 
@@ -54,10 +54,10 @@ class BrowserSession:
             StoreError: the look cannot be kept; nothing may be shown then.
         """
         with self._lock:
-            if run.id in self._looked:
+            if run.id in self._accessed_runs:
                 return
             keep_look(store, run, "rate")
-            self._looked.add(run.id)
+            self._accessed_runs.add(run.id)
 
     def reveal(self, store: Store, run: Run) -> None:
         """Count a look at what a run has sealed, and show it to this visitor from now on.
@@ -77,7 +77,7 @@ class BrowserSessions:
 
     def __init__(self) -> None:
         """None yet."""
-        self._known: OrderedDict[str, BrowserSession] = OrderedDict()
+        self._sessions: OrderedDict[str, BrowserSession] = OrderedDict()
         self._lock = Lock()
         self.api_session = BrowserSession()
         """Whoever asks the API; programs send no cookie."""
@@ -85,28 +85,31 @@ class BrowserSessions:
     def find(self, key: str | None) -> BrowserSession | None:
         """The visitor of a cookie, or None."""
         with self._lock:
-            session = None if key is None else self._known.get(key)
+            session = None if key is None else self._sessions.get(key)
             if session is not None:
-                self._known.move_to_end(session.id)
+                self._sessions.move_to_end(session.id)
         return session
 
     def add(self, session: BrowserSession) -> None:
         """Remember another visitor."""
         with self._lock:
-            self._known[session.id] = session
-            if len(self._known) > _MOST:
-                oldest = next(iter(self._known))
-                del self._known[
-                    next((key for key, one in self._known.items() if not one.is_logged_in), oldest)
+            self._sessions[session.id] = session
+            if len(self._sessions) > _MAX_SESSIONS:
+                oldest = next(iter(self._sessions))
+                del self._sessions[
+                    next(
+                        (key for key, candidate in self._sessions.items() if not candidate.is_logged_in),
+                        oldest,
+                    )
                 ]
 
     def log_in(self, session: BrowserSession) -> None:
         """Let in who has shown the token, by another id: the one before may be somebody else's choice."""
         with self._lock:
-            self._known.pop(session.id, None)
+            self._sessions.pop(session.id, None)
             session.id, session.csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
             session.is_logged_in = True
-            self._known[session.id] = session
+            self._sessions[session.id] = session
 
 
 def get_session(connection: HTTPConnection) -> BrowserSession:

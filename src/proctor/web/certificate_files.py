@@ -43,10 +43,10 @@ FILES = {
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 """Ids that may be a folder's name; those of runs that are made here are."""
 _PROGRESS = re.compile(r"([\d,]+) of ([\d,]+) [a-z ]+ so far")
-_ABANDONED_S = 24 * 3600.0
-_SAID = "proctor: error: "
+_STALE_AFTER_S = 24 * 3600.0
+_ERROR_PREFIX = "proctor: error: "
 _FLAG = re.compile(r": --[a-z-]+(?=\.)| \(--[^)]*\)")
-_REMEMBERED = 20
+_MAX_OUTPUT_LINES = 20
 """Lines at the end of what a command said."""
 
 
@@ -90,7 +90,7 @@ class CertificateDocument(Struct, frozen=True, kw_only=True):
 class KeptCertificate(Struct, frozen=True, kw_only=True):
     """A certificate that was made here."""
 
-    said: CertificateDocument
+    document: CertificateDocument
     folder: Path
     made_at: datetime
 
@@ -118,9 +118,13 @@ class CertificateError(ProctorError):
 def load_certificates(project: Project) -> list[KeptCertificate]:
     """All certificates that were made here, newest first."""
     with suppress(OSError):
-        ids = [path.name for path in _folder(project).iterdir() if path.is_dir()]
-        found = [one for one in (find_certificate(project, run_id) for run_id in ids) if one is not None]
-        return sorted(found, key=lambda one: one.made_at, reverse=True)
+        ids = [path.name for path in _certificates_folder(project).iterdir() if path.is_dir()]
+        certificates = [
+            certificate
+            for certificate in (find_certificate(project, run_id) for run_id in ids)
+            if certificate is not None
+        ]
+        return sorted(certificates, key=lambda certificate: certificate.made_at, reverse=True)
     return []
 
 
@@ -128,15 +132,15 @@ def find_certificate(project: Project, run_id: str) -> KeptCertificate | None:
     """The certificate of a run; None where there is none."""
     if not _RUN_ID.fullmatch(run_id):
         return None
-    path = _folder(project) / run_id / FILES["certificate"][0]
+    path = _certificates_folder(project) / run_id / FILES["certificate"][0]
     try:
-        said = msgspec.json.decode(path.read_bytes(), type=CertificateDocument)
+        document = msgspec.json.decode(path.read_bytes(), type=CertificateDocument)
         made_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except (OSError, msgspec.MsgspecError):
         return None
-    if said.run != run_id:
+    if document.run != run_id:
         return None
-    return KeptCertificate(said=said, folder=path.parent, made_at=made_at)
+    return KeptCertificate(document=document, folder=path.parent, made_at=made_at)
 
 
 def signing_names(project: Project) -> list[str]:
@@ -148,19 +152,19 @@ def signing_names(project: Project) -> list[str]:
     return names(keys_folder(project.environ)) if can_sign() else []
 
 
-def resolve_key(project: Project, chosen: str) -> str | None:
+def resolve_key(project: Project, name: str) -> str | None:
     """A key of the server's own that was chosen by its name; None for no signature.
 
     Raises:
         UsageError: there is none of that name.
     """
-    if not chosen:
+    if not name:
         return None
-    if chosen not in signing_names(project):
+    if name not in signing_names(project):
         raise UsageError(
-            f"There is no key {chosen!r} to sign with here. `proctor keys list` shows those that are."
+            f"There is no key {name!r} to sign with here. `proctor keys list` shows those that are."
         )
-    return chosen
+    return name
 
 
 def can_sign() -> bool:
@@ -172,7 +176,7 @@ def can_sign() -> bool:
     return True
 
 
-def reveal(project: Project, session: BrowserSession, made: KeptCertificate) -> None:
+def reveal(project: Project, session: BrowserSession, certificate: KeptCertificate) -> None:
     """Count that a visitor is handed all that a run holds out, which its full bundle has.
 
     Raises:
@@ -180,7 +184,7 @@ def reveal(project: Project, session: BrowserSession, made: KeptCertificate) -> 
     """
     with project.store() as store:
         try:
-            run = load_run(store, made.said.run)
+            run = load_run(store, certificate.document.run)
         except PageNotFound:  # it was deleted, and with it the holdout that looks are counted for
             return
         if run.suite.split_rule is not None:
@@ -191,7 +195,12 @@ def reveal(project: Project, session: BrowserSession, made: KeptCertificate) -> 
 
 
 def create_certificate(
-    project: Project, run: Run, key: str | None, told: ProgressCallback, *, fewest: int | None = None
+    project: Project,
+    run: Run,
+    key: str | None,
+    on_progress: ProgressCallback,
+    *,
+    min_cases: int | None = None,
 ) -> KeptCertificate:
     """Make the certificate of a run with its full bundle; one that is there already is replaced.
 
@@ -199,30 +208,38 @@ def create_certificate(
         project: where the run is.
         run: the run.
         key: the name of the key that signs; None for no signature.
-        told: told how far it is.
-        fewest: so few cases it may be of; None for what is usual.
+        on_progress: told how far it is.
+        min_cases: so few cases it may be of; None for what is usual.
 
     Raises:
         NotMade: the run gets no certificate, or nothing could be written.
     """
-    part = _new_folder(project, run)
+    work_folder = _new_folder(project, run)
     try:
-        place = [str(part / FILES[name][0]) for name in ("bundle", "certificate", "markdown", "badge")]
-        outputs = [word for path in place[1:] for word in ("-o", path)]
-        words = ["certify", run.id, *_always(project), *_signed(key), "--bundle", place[0], *outputs]
-        words += [] if fewest is None else [f"--min-cases={fewest}"]
-        _done(project, words, told)
-        _swap(part, part.parent / run.id)
+        paths = [str(work_folder / FILES[name][0]) for name in ("bundle", "certificate", "markdown", "badge")]
+        outputs = [word for path in paths[1:] for word in ("-o", path)]
+        words = [
+            "certify",
+            run.id,
+            *_store_flags(project),
+            *_signing_flags(key),
+            "--bundle",
+            paths[0],
+            *outputs,
+        ]
+        words += [] if min_cases is None else [f"--min-cases={min_cases}"]
+        _run_command(project, words, on_progress)
+        _swap(work_folder, work_folder.parent / run.id)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
-    found = find_certificate(project, run.id)
-    if found is None:
+        shutil.rmtree(work_folder, ignore_errors=True)
+    certificate = find_certificate(project, run.id)
+    if certificate is None:
         raise CertificateError("The certificate was made, and cannot be read again.")
-    return found
+    return certificate
 
 
 def create_public_bundle(
-    project: Project, run: Run, key: str | None, told: ProgressCallback
+    project: Project, run: Run, key: str | None, on_progress: ProgressCallback
 ) -> KeptCertificate:
     """Make the public bundle beside the certificate of a run.
 
@@ -230,28 +247,38 @@ def create_public_bundle(
         project: where the run is.
         run: the run, which has a certificate.
         key: the name of the key that signs; None for no signature.
-        told: told how far it is.
+        on_progress: told how far it is.
 
     Raises:
         NotMade: it has no certificate, or nothing could be written.
     """
-    found = find_certificate(project, run.id)
-    if found is None:
+    certificate = find_certificate(project, run.id)
+    if certificate is None:
         raise CertificateError(f"Run {run.id} has no certificate here. Make one first.")
-    part = found.folder / f".{secrets.token_hex(6)}.zip"
+    partial_file = certificate.folder / f".{secrets.token_hex(6)}.zip"
     try:
-        _done(
-            project, ["attest", run.id, "--public", *_always(project), *_signed(key), "-o", str(part)], told
+        _run_command(
+            project,
+            [
+                "attest",
+                run.id,
+                "--public",
+                *_store_flags(project),
+                *_signing_flags(key),
+                "-o",
+                str(partial_file),
+            ],
+            on_progress,
         )
-        part.replace(found.folder / FILES["public"][0])
+        partial_file.replace(certificate.folder / FILES["public"][0])
     except OSError as error:
         raise CertificateError(f"The bundle cannot be kept: {error.strerror}.") from None
     finally:
-        part.unlink(missing_ok=True)
-    return found
+        partial_file.unlink(missing_ok=True)
+    return certificate
 
 
-def _folder(project: Project) -> Path:
+def _certificates_folder(project: Project) -> Path:
     return project.store_path.parent / "certificates"
 
 
@@ -259,41 +286,41 @@ def _new_folder(project: Project, run: Run) -> Path:
     """An empty folder beside the certificates; those that a crash left behind are removed."""
     if not _RUN_ID.fullmatch(run.id):
         raise CertificateError(f"A run that is called {run.id!r} can have no certificate here.")
-    folder = _folder(project)
+    folder = _certificates_folder(project)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.glob(".*"):
-            if old.stat().st_mtime < time() - _ABANDONED_S:
-                shutil.rmtree(old, ignore_errors=True)
-        made = folder / f".{run.id}.{secrets.token_hex(6)}"
-        made.mkdir()
+        for stale in folder.glob(".*"):
+            if stale.stat().st_mtime < time() - _STALE_AFTER_S:
+                shutil.rmtree(stale, ignore_errors=True)
+        new_folder = folder / f".{run.id}.{secrets.token_hex(6)}"
+        new_folder.mkdir()
     except OSError as error:
         raise CertificateError(f"Certificates cannot be kept in {folder.name}: {error.strerror}.") from None
-    return made
+    return new_folder
 
 
-def _swap(made: Path, place: Path) -> None:
+def _swap(new_folder: Path, destination: Path) -> None:
     """Put a folder in its place, and remove what was there."""
-    old = made.with_name(f"{made.name}.old")
+    replaced = new_folder.with_name(f"{new_folder.name}.old")
     try:
         with suppress(FileNotFoundError):
-            place.rename(old)
-        made.rename(place)
+            destination.rename(replaced)
+        new_folder.rename(destination)
     except OSError as error:
         raise CertificateError(f"The certificate cannot be kept: {error.strerror}.") from None
     finally:
-        shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(replaced, ignore_errors=True)
 
 
-def _always(project: Project) -> list[str]:
+def _store_flags(project: Project) -> list[str]:
     return [f"--store={project.store_path}", f"--keys={keys_folder(project.environ)}"]
 
 
-def _signed(key: str | None) -> list[str]:
+def _signing_flags(key: str | None) -> list[str]:
     return ["--no-sign"] if key is None else [f"--sign-key={key}"]
 
 
-def _done(project: Project, words: Sequence[str], told: ProgressCallback) -> None:
+def _run_command(project: Project, words: Sequence[str], on_progress: ProgressCallback) -> None:
     """A command of Proctor, to its end.
 
     Raises:
@@ -302,23 +329,25 @@ def _done(project: Project, words: Sequence[str], told: ProgressCallback) -> Non
     with start_command(project, words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
         assert child.stderr is not None
         lines = (line.decode("utf-8", "replace").rstrip() for line in child.stderr)
-        said = deque((line for line in lines if not _tell(line, told)), maxlen=_REMEMBERED)
+        output = deque(
+            (line for line in lines if not _is_progress(line, on_progress)), maxlen=_MAX_OUTPUT_LINES
+        )
     if child.returncode != 0:
-        raise CertificateError(_why(said))
+        raise CertificateError(_error_message(output))
 
 
-def _tell(line: str, told: ProgressCallback) -> bool:
+def _is_progress(line: str, on_progress: ProgressCallback) -> bool:
     """Whether a line only says how far it is, which is then told."""
-    found = _PROGRESS.search(line)
-    if found is not None:
-        told(int(found[1].replace(",", "")), int(found[2].replace(",", "")))
-    return found is not None
+    match = _PROGRESS.search(line)
+    if match is not None:
+        on_progress(int(match[1].replace(",", "")), int(match[2].replace(",", "")))
+    return match is not None
 
 
-def _why(said: Iterable[str]) -> str:
+def _error_message(output: Iterable[str]) -> str:
     """What a command said at its end; without the flags that have it otherwise, which pages do not take."""
-    lines = list(said)
-    errors = [line.removeprefix(_SAID) for line in lines if line.startswith(_SAID)]
-    last = errors[-1:] or lines[-1:] or ["The process was ended from outside."]
-    text = one_line(last[0])
+    lines = list(output)
+    errors = [line.removeprefix(_ERROR_PREFIX) for line in lines if line.startswith(_ERROR_PREFIX)]
+    final_line = errors[-1:] or lines[-1:] or ["The process was ended from outside."]
+    text = one_line(final_line[0])
     return _FLAG.sub("", text.removesuffix(NotCertified.overruled)).strip()

@@ -19,17 +19,17 @@ from proctor.web.templates_env import load_run
 
 router = APIRouter()
 
-EVERY_S = 0.5
+POLL_INTERVAL_S = 0.5
 """How often what is watched is looked at."""
-PAUSE_PER_WATCHER_S = 0.002
+PAUSE_PER_CLIENT_S = 0.002
 """With more than 250 streams, less often: to send one event to each takes the server about half of this."""
-PAUSE_PER_WATCH_S = 0.02
+PAUSE_PER_WATCHER_S = 0.02
 """With more than 25 runs that are watched, less often too."""
 WAKE_BATCH = 10
 """Streams that are sent an event before other requests have their turn."""
 HEARTBEAT_S = 15.0
 """After so long without a change a comment is sent, so that nobody in between takes the line for dead."""
-_PATIENCE = 20
+_MAX_FAILURES = 20
 """After so many looks in a row that failed, the page is told to load itself again, and says why."""
 
 
@@ -37,38 +37,38 @@ class Watcher:
     """One thing that is looked at for all who watch it, as long as anybody does."""
 
     def __init__(
-        self, look: Callable[[], LiveSection], pause_s: Callable[[], float] = lambda: EVERY_S
+        self, render: Callable[[], LiveSection], pause_s: Callable[[], float] = lambda: POLL_INTERVAL_S
     ) -> None:
         """Looks at nothing yet.
 
         Args:
-            look: looks once; called in a thread.
+            render: looks once; called in a thread.
             pause_s: how long nobody looks after a look.
         """
-        self._look = look
+        self._render = render
         self._pause_s = pause_s
-        self._seen: LiveSection | None = None
+        self._section: LiveSection | None = None
         self._waiters: dict[asyncio.Future[None], None] = {}
         self._task: asyncio.Task[None] | None = None
-        self.watchers = 0
-        self.looks = 0
+        self.clients = 0
+        self.render_count = 0
         """How often it was looked at."""
 
     async def changes(self) -> AsyncIterator[LiveSection | None]:
         """What there is to see now, and each time it changes; None where nothing did for a while."""
         if self._task is None:
-            self._task = asyncio.create_task(self._watching())
-        known: LiveSection | None = None
+            self._task = asyncio.create_task(self._poll())
+        last_sent: LiveSection | None = None
         while True:
             try:
                 async with asyncio.timeout(HEARTBEAT_S):
-                    while self._seen is None or self._seen is known:
+                    while self._section is None or self._section is last_sent:
                         await self._change()
             except TimeoutError:
                 yield None
                 continue
-            yield (known := self._seen)
-            if known.done:
+            yield (last_sent := self._section)
+            if last_sent.is_final:
                 return
 
     async def _change(self) -> None:
@@ -84,22 +84,22 @@ class Watcher:
         if self._task is not None:
             self._task.cancel()
 
-    async def _watching(self) -> None:
-        failed = 0
+    async def _poll(self) -> None:
+        failures = 0
         while True:
             try:
-                seen: LiveSection | None = await asyncio.to_thread(self._look)
-                failed = 0
+                section: LiveSection | None = await asyncio.to_thread(self._render)
+                failures = 0
             except Exception as error:  # noqa: BLE001  # the page, loaded again, says what it is
-                failed += 1
-                if failed == 1 and not isinstance(error, ProctorError):
-                    internal_errors.tell("while it watched", error)
-                seen = self._seen if failed < _PATIENCE else LiveSection("", done=True)
-            self.looks += 1
-            if seen is not None and seen != self._seen:
-                self._seen = seen
+                failures += 1
+                if failures == 1 and not isinstance(error, ProctorError):
+                    internal_errors.report("while it watched", error)
+                section = self._section if failures < _MAX_FAILURES else LiveSection("", is_final=True)
+            self.render_count += 1
+            if section is not None and section != self._section:
+                self._section = section
                 await self._wake()
-                if seen.done:
+                if section.is_final:
                     return
             await asyncio.sleep(self._pause_s())
 
@@ -118,34 +118,34 @@ class EventHub:
 
     def __init__(self) -> None:
         """Nothing is watched."""
-        self.open: dict[str, Watcher] = {}
+        self.watchers: dict[str, Watcher] = {}
 
     def pause_s(self) -> float:
         """How long nobody looks after a look: longer where many watch, or many things are watched."""
-        watchers = sum(watch.watchers for watch in self.open.values())
-        return max(EVERY_S, watchers * PAUSE_PER_WATCHER_S + len(self.open) * PAUSE_PER_WATCH_S)
+        clients = sum(watcher.clients for watcher in self.watchers.values())
+        return max(POLL_INTERVAL_S, clients * PAUSE_PER_CLIENT_S + len(self.watchers) * PAUSE_PER_WATCHER_S)
 
-    async def events(self, key: str, followed: LiveView) -> AsyncIterator[str]:
+    async def events(self, key: str, view: LiveView) -> AsyncIterator[str]:
         """The events of one page.
 
         Args:
             key: what it watches.
-            followed: looks at that, where nobody watches it yet.
+            view: looks at that, where nobody watches it yet.
         """
-        watch = self.open.get(key)
-        if watch is None:
-            watch = self.open[key] = Watcher(followed.look, self.pause_s)
-        watch.watchers += 1
+        watcher = self.watchers.get(key)
+        if watcher is None:
+            watcher = self.watchers[key] = Watcher(view.render, self.pause_s)
+        watcher.clients += 1
         try:
-            async for seen in watch.changes():
-                yield ": still here\n\n" if seen is None else event(seen.html)
+            async for section in watcher.changes():
+                yield ": still here\n\n" if section is None else event(section.html)
             yield event("done", "done")
         finally:
-            watch.watchers -= 1
-            if not watch.watchers:
-                watch.close()
-                if self.open.get(key) is watch:
-                    del self.open[key]
+            watcher.clients -= 1
+            if not watcher.clients:
+                watcher.close()
+                if self.watchers.get(key) is watcher:
+                    del self.watchers[key]
 
 
 def get_event_hub(project: Project) -> EventHub:
@@ -157,9 +157,9 @@ def get_event_hub(project: Project) -> EventHub:
 def follow_start(request: Request, group: str) -> StreamingResponse:
     """What was started under an id, as it goes on."""
     project = get_project(request)
-    followed = GroupLiveView(project, group)
-    followed.look()  # there is such a thing
-    return streamed(get_event_hub(project).events(f"start {group}", followed))
+    view = GroupLiveView(project, group)
+    view.render()  # there is such a thing
+    return streamed(get_event_hub(project).events(f"start {group}", view))
 
 
 @router.get("/runs/{run_id}/events")

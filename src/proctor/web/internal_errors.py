@@ -9,7 +9,7 @@ import traceback
 from proctor.safe_text import one_line, terminal_text
 
 
-def tell(where: str, error: Exception) -> None:
+def report(where: str, error: Exception) -> None:
     """Say on stderr what broke; all of it where PROCTOR_DEBUG is 1.
 
     Args:

@@ -10,43 +10,46 @@ from typing import Final
 from proctor.services.suites.upload import Upload
 from proctor.web.project import Project
 
-MOST_EACH: Final = 4
+MAX_PER_SESSION: Final = 4
 """So many uploads of one visitor are held: one for each page that is likely open."""
-MOST_BYTES: Final = 256 * 2**20
+MAX_TOTAL_BYTES: Final = 256 * 2**20
 """Of all visitors together: a few of the largest uploads."""
 
 
 class PendingUploads:
     """What was uploaded and not saved yet."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, max_bytes: int = MAX_TOTAL_BYTES) -> None:
         """Empty.
 
         Args:
-            most_bytes: how much is held; what lies longest goes first.
+            max_bytes: how much is held; what lies longest goes first.
         """
-        self._most_bytes = most_bytes
-        self._held: OrderedDict[tuple[str, str], Upload] = OrderedDict()
+        self._max_bytes = max_bytes
+        self._uploads: OrderedDict[tuple[str, str], Upload] = OrderedDict()
         self._lock = Lock()
 
-    def put(self, session: str, upload: Upload) -> str:
+    def add(self, session: str, upload: Upload) -> str:
         """Hold an upload for a visitor; gives the key by which that visitor has it again."""
         key = secrets.token_urlsafe(12)
         with self._lock:
-            own = [place for place in self._held if place[0] == session]
-            for place in own[: max(0, len(own) + 1 - MOST_EACH)]:
-                del self._held[place]
-            self._held[session, key] = upload
-            while len(self._held) > 1 and sum(one.size for one in self._held.values()) > self._most_bytes:
-                self._held.popitem(last=False)
+            own = [owner_key for owner_key in self._uploads if owner_key[0] == session]
+            for owner_key in own[: max(0, len(own) + 1 - MAX_PER_SESSION)]:
+                del self._uploads[owner_key]
+            self._uploads[session, key] = upload
+            while (
+                len(self._uploads) > 1
+                and sum(upload.size for upload in self._uploads.values()) > self._max_bytes
+            ):
+                self._uploads.popitem(last=False)
         return key
 
     def get(self, session: str, key: str) -> Upload | None:
         """The upload of a key; None where it is not held any more, or is another visitor's."""
         with self._lock:
-            upload = self._held.get((session, key))
+            upload = self._uploads.get((session, key))
             if upload is not None:
-                self._held.move_to_end((session, key))
+                self._uploads.move_to_end((session, key))
         return upload
 
 

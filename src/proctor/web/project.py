@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from proctor.stores.catalogue.database import Catalogue
 
 T = TypeVar("T")
-_NOTHING = Config()
+_NO_CONFIG = Config()
 
 
 class Project:
@@ -34,7 +34,7 @@ class Project:
         *,
         folder: Path | None = None,
         environ: Mapping[str, str] | None = None,
-        config: Config = _NOTHING,
+        config: Config = _NO_CONFIG,
         token: str | None = None,
     ) -> None:
         """Opens nothing yet.
@@ -55,7 +55,7 @@ class Project:
         """The values of the header Host that are answered, in small letters; set when the port is known."""
         self.sessions = BrowserSessions()
         self._shared: dict[str, Any] = {}
-        self._making = RLock()
+        self._lock = RLock()
 
     @property
     def cookie(self) -> str:
@@ -64,10 +64,10 @@ class Project:
         return f"proctor_{min((port for port in ports if port.isdigit()), default='80')}"
 
     @property
-    def store_words(self) -> tuple[str, ...]:
+    def store_flags(self) -> tuple[str, ...]:
         """The flag by which a command in this folder finds the same store; none where it does anyway."""
-        usual = self.folder / ".proctor" / "proctor.db"
-        if self.store_path == usual and not self.environ.get("PROCTOR_STORE"):
+        default_path = self.folder / ".proctor" / "proctor.db"
+        if self.store_path == default_path and not self.environ.get("PROCTOR_STORE"):
             return ()
         inside = self.store_path.is_relative_to(self.folder)
         return (f"--store={os.path.relpath(self.store_path, self.folder) if inside else self.store_path}",)
@@ -87,11 +87,11 @@ class Project:
 
     def get_shared(self, name: str, make: Callable[[], T]) -> T:
         """What all requests share under a name; made by the first of them."""
-        with self._making:
+        with self._lock:
             if name not in self._shared:
                 self._shared[name] = make()
-            found: T = self._shared[name]
-        return found
+            value: T = self._shared[name]
+        return value
 
     @property
     def catalogue(self) -> Catalogue:

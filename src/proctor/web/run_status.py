@@ -20,9 +20,9 @@ from proctor.web.project import Project
 from proctor.web.runs.processes import StartedRun, get_run_processes
 from proctor.web.templates_env import PageNotFound, templates
 
-_PATIENCE_S = 0.3
+_TIMEOUT_S = 0.3
 """How long one look may read new trials of a run."""
-_TRIED = 20
+_MAX_ERRORS_READ = 20
 """Among so many errors is one whose reason may be told."""
 
 
@@ -30,40 +30,40 @@ class LiveSection(Struct, frozen=True):
     """What one look came to."""
 
     html: str
-    done: bool
+    is_final: bool
     """Nothing changes any more."""
 
 
 class LiveView(Protocol):
     """Something that goes on."""
 
-    def look(self) -> LiveSection:
+    def render(self) -> LiveSection:
         """Look at it once; changes nothing but what is remembered of how fast it goes."""
 
 
 class RunSnapshot(Struct, frozen=True, kw_only=True):
     """A run, as far as it is."""
 
-    looked: Looked
-    opening: str
+    run_summary: Looked
+    first_line: str
     """Its first line."""
     pace: Pace | None = None
-    money: str = ""
+    cost: str = ""
     stopping: bool = False
     """It was told to stop, and lets calls under way end."""
-    why: str = ""
+    first_error: str = ""
     """What came instead of the first answer that is missing, where that may be told."""
 
     @property
-    def errors(self) -> str:
+    def error_text(self) -> str:
         """How many answers are missing; empty where none is."""
-        count = self.looked.counts.errors
+        count = self.run_summary.counts.errors
         return counted(count, "error") if count else ""
 
     @property
     def run(self) -> Run:
         """The run."""
-        return self.looked.run
+        return self.run_summary.run
 
     @property
     def name(self) -> str:
@@ -73,32 +73,32 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
     @property
     def line(self) -> str:
         """How far it is, in one line with numbers."""
-        looked = self.looked
-        parts = [f"{looked.done:,} of {looked.planned:,} trials"]
-        waiting = looked.stored - looked.done
-        parts += [f"{waiting:,} wait for their judges"] * (waiting > 0 and looked.whole)
+        run_summary = self.run_summary
+        parts = [f"{run_summary.done:,} of {run_summary.planned:,} trials"]
+        waiting = run_summary.stored - run_summary.done
+        parts += [f"{waiting:,} wait for their judges"] * (waiting > 0 and run_summary.whole)
         parts += ["stopping: calls under way get 1 s"] * self.stopping
         if self.pace is not None and not self.stopping:
             parts.append(self.pace.words)
-        return " · ".join([*parts, self.money])
+        return " · ".join([*parts, self.cost])
 
     @property
     def verdicts(self) -> list[tuple[str, int]]:
         """How many trials have each verdict; those that none has are left out, passes and failures aside."""
-        counts = self.looked.counts
-        found = [("pass", counts.passed), ("fail", counts.failed)]
-        more = (("error", counts.errors), ("unscored", counts.unscored))
-        return [*found, *(one for one in more if one[1])]
+        counts = self.run_summary.counts
+        counts_by_verdict = [("pass", counts.passed), ("fail", counts.failed)]
+        optional = (("error", counts.errors), ("unscored", counts.unscored))
+        return [*counts_by_verdict, *(pair for pair in optional if pair[1])]
 
 
-def _there(store: Store, run_ids: Iterable[str]) -> Iterator[Run]:
+def _existing_runs(store: Store, run_ids: Iterable[str]) -> Iterator[Run]:
     """Those of some runs that were not deleted meanwhile."""
     for run_id in run_ids:
         with suppress(StoreError):
             yield store.run(run_id)
 
 
-_MOST_OPENINGS = 1_000
+_MAX_FIRST_LINES = 1_000
 """So many first lines of runs are remembered: to find one, all cases of a suite are read."""
 
 
@@ -113,34 +113,38 @@ class RunPoller:
         """
         self._project = project
         self._pacing = Pacing()
-        self._openings: dict[str, str] = project.get_shared("openings by run", dict)
-        self._why = ""
+        self._first_lines: dict[str, str] = project.get_shared("openings by run", dict)
+        self._first_error = ""
 
-    def going(self, store: Store, run: Run) -> RunSnapshot:
+    def snapshot(self, store: Store, run: Run) -> RunSnapshot:
         """The run now.
 
         Raises:
             StoreError: the store cannot be read.
         """
-        if run.id not in self._openings:
-            if len(self._openings) >= _MOST_OPENINGS:
-                self._openings.clear()
-            self._openings[run.id] = opening_of(store, run)
-        looked = self._project.cataloguer.look_in(store, run, _PATIENCE_S)
+        if run.id not in self._first_lines:
+            if len(self._first_lines) >= _MAX_FIRST_LINES:
+                self._first_lines.clear()
+            self._first_lines[run.id] = opening_of(store, run)
+        run_summary = self._project.cataloguer.look_in(store, run, _TIMEOUT_S)
         return RunSnapshot(
-            looked=looked,
-            opening=self._openings.get(run.id, ""),
-            pace=self._pacing.pace(looked.done, looked.planned) if looked.alive else None,
-            money=money_so_far(looked),
-            stopping=looked.alive and get_run_processes(self._project).is_stopping(store, run),
-            why=self._why_missing(looked),
+            run_summary=run_summary,
+            first_line=self._first_lines.get(run.id, ""),
+            pace=self._pacing.pace(run_summary.done, run_summary.planned) if run_summary.alive else None,
+            cost=money_so_far(run_summary),
+            stopping=run_summary.alive and get_run_processes(self._project).is_stopping(store, run),
+            first_error=self._find_first_error(run_summary),
         )
 
-    def _why_missing(self, looked: Looked) -> str:
-        if looked.counts.errors and not self._why:
-            missing = self._project.catalogue.page(looked.run.id, Wanted(verdicts=("error",)), limit=_TRIED)
-            self._why = next((line.why for line in missing.lines if line.why and not line.sealed), "")
-        return self._why
+    def _find_first_error(self, run_summary: Looked) -> str:
+        if run_summary.counts.errors and not self._first_error:
+            error_page = self._project.catalogue.page(
+                run_summary.run.id, Wanted(verdicts=("error",)), limit=_MAX_ERRORS_READ
+            )
+            self._first_error = next(
+                (line.why for line in error_page.lines if line.why and not line.sealed), ""
+            )
+        return self._first_error
 
 
 class RunLiveView:
@@ -150,18 +154,22 @@ class RunLiveView:
         """Looks at nothing yet."""
         self._project = project
         self._run_id = run_id
-        self._look = RunPoller(project)
+        self._poller = RunPoller(project)
 
-    def look(self) -> LiveSection:
+    def render(self) -> LiveSection:
         """Look at it once.
 
         Raises:
             StoreError: it is not there, or the store cannot be read.
         """
         with self._project.store() as store:
-            going = self._look.going(store, store.run(self._run_id))
-        html = templates(self._project).get_template("run_live.html").render(going=going, looked=going.looked)
-        return LiveSection(html, done=going.looked.whole and not going.looked.alive)
+            snapshot = self._poller.snapshot(store, store.run(self._run_id))
+        html = (
+            templates(self._project)
+            .get_template("run_live.html")
+            .render(snapshot=snapshot, run_summary=snapshot.run_summary)
+        )
+        return LiveSection(html, is_final=snapshot.run_summary.whole and not snapshot.run_summary.alive)
 
 
 class GroupSnapshot(Struct, frozen=True, kw_only=True):
@@ -171,32 +179,32 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True):
     start: StartedRun | None
     """None for what was not started from a page."""
     alive: bool
-    said: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
     """What the child said on stderr."""
     runs: tuple[RunSnapshot, ...] = ()
 
     @property
-    def waited_s(self) -> int:
+    def waiting_s(self) -> int:
         """For how long its first run is waited for."""
         return 0 if self.start is None else int((datetime.now(UTC) - self.start.started_at).total_seconds())
 
     @property
-    def next(self) -> list[str]:
+    def pending_targets(self) -> list[str]:
         """The targets that its child asks after those of these runs."""
         words = () if self.start is None else self.start.words
-        asked = [word.removeprefix("--target=") for word in words if word.startswith("--target=")]
-        begun = {going.run.target.name for going in self.runs}
-        return [name for name in asked if name not in begun]
+        target_names = [word.removeprefix("--target=") for word in words if word.startswith("--target=")]
+        started_names = {snapshot.run.target.name for snapshot in self.runs}
+        return [name for name in target_names if name not in started_names]
 
     @property
-    def still(self) -> list[RunSnapshot]:
+    def active_runs(self) -> list[RunSnapshot]:
         """Its runs that go on."""
-        return [going for going in self.runs if going.looked.alive]
+        return [snapshot for snapshot in self.runs if snapshot.run_summary.alive]
 
     @property
-    def done(self) -> bool:
+    def is_final(self) -> bool:
         """Nothing of it changes any more."""
-        return not self.alive and all(going.looked.whole for going in self.runs)
+        return not self.alive and all(snapshot.run_summary.whole for snapshot in self.runs)
 
 
 class GroupLiveView:
@@ -206,9 +214,9 @@ class GroupLiveView:
         """Looks at nothing yet."""
         self._project = project
         self._group = group
-        self._looks: dict[str, RunPoller] = {}
+        self._pollers: dict[str, RunPoller] = {}
 
-    def now(self, store: Store, *, newest: bool = False) -> GroupSnapshot:
+    def snapshot(self, store: Store, *, newest: bool = False) -> GroupSnapshot:
         """All of it now.
 
         Args:
@@ -222,21 +230,23 @@ class GroupLiveView:
         processes = get_run_processes(self._project)
         start = processes.find(self._group)
         alive = start is not None and processes.is_alive(start)  # before its runs: it may end meanwhile
-        runs = processes.runs(store, self._group, newest=newest)
-        found = {run.id for run in runs}
-        runs = [*_there(store, [run_id for run_id in self._looks if run_id not in found]), *runs]
+        runs = processes.list_runs(store, self._group, newest=newest)
+        run_ids = {run.id for run in runs}
+        runs = [*_existing_runs(store, [run_id for run_id in self._pollers if run_id not in run_ids]), *runs]
         if start is None and not runs:
             raise PageNotFound(f"Nothing was started here as {self._group[:80]!r}.")
-        going = [self._looks.setdefault(run.id, RunPoller(self._project)).going(store, run) for run in runs]
+        snapshots = [
+            self._pollers.setdefault(run.id, RunPoller(self._project)).snapshot(store, run) for run in runs
+        ]
         return GroupSnapshot(
             id=self._group,
             start=start,
-            alive=alive or any(one.looked.alive for one in going),
-            said=() if start is None else tuple(processes.said(start)),
-            runs=tuple(going),
+            alive=alive or any(snapshot.run_summary.alive for snapshot in snapshots),
+            output=() if start is None else tuple(processes.output(start)),
+            runs=tuple(snapshots),
         )
 
-    def look(self) -> LiveSection:
+    def render(self) -> LiveSection:
         """Look at it once.
 
         Raises:
@@ -244,6 +254,6 @@ class GroupLiveView:
             StoreError: the store cannot be read.
         """
         with self._project.store() as store:
-            group = self.now(store, newest=bool(self._looks))
+            group = self.snapshot(store, newest=bool(self._pollers))
         html = templates(self._project).get_template("started_live.html").render(group=group)
-        return LiveSection(html, done=group.done)
+        return LiveSection(html, is_final=group.is_final)

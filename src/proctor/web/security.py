@@ -30,9 +30,9 @@ MAX_FIELD_BYTES = 24 * 2**20
 """Of one field of a form, such as the text of a suite."""
 MAX_FILES = 1_000
 MAX_FIELDS = 2_000
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_READ = "proctor.form"
-_OPEN = ("/static/", "/login", "/favicon.ico")
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_FORM_KEY = "proctor.form"
+_OPEN_PATHS = ("/static/", "/login", "/favicon.ico")
 """What is shown before the token was."""
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -79,23 +79,23 @@ class SecurityMiddleware:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        known = self._session(scope, headers)
-        session, shown = known or BrowserSession(), None if known is None else known.id
+        existing = self._session(scope, headers)
+        session, sent_id = existing or BrowserSession(), None if existing is None else existing.id
         scope["proctor.session"] = session
         scope["app"] = self._app  # by which the page that refuses knows its site, as every other does
-        refused = self._why_not(scope, headers, session)
-        if known is None and refused is None and not scope["path"].startswith("/static/"):
+        refusal = self._check_request(scope, headers, session)
+        if existing is None and refusal is None and not scope["path"].startswith("/static/"):
             self._project.sessions.add(session)
 
         async def respond(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._finish(MutableHeaders(scope=message), shown, session)
+                self._add_headers(MutableHeaders(scope=message), sent_id, session)
             await send(message)
 
-        if refused is None:
-            await self._app(scope, _counted(receive, self._most(scope, headers, session)), respond)
+        if refusal is None:
+            await self._app(scope, _limit_body(receive, self._max_bytes(scope, headers, session)), respond)
         else:
-            await self._refuse(Request(scope), refused)(scope, receive, respond)
+            await self._refuse(Request(scope), refusal)(scope, receive, respond)
 
     def _session(self, scope: Scope, headers: Headers) -> BrowserSession | None:
         if _is_api(scope):
@@ -103,64 +103,68 @@ class SecurityMiddleware:
         # What other servers of this host have put into the header is not always as the standard has it.
         return self._project.sessions.find(cookie_parser(headers.get("cookie", "")).get(self._project.cookie))
 
-    def _why_not(self, scope: Scope, headers: Headers, session: BrowserSession) -> RequestRefused | None:
+    def _check_request(
+        self, scope: Scope, headers: Headers, session: BrowserSession
+    ) -> RequestRefused | None:
         """Why a request is not answered; None where it is."""
         host = headers.get("host", "").lower()
         if host not in self._project.hosts:
             return RequestRefused(
                 421, f"This server is not {host!r}. Open it by the address that it printed."
             )
-        if scope["method"] not in _SAFE and not _is_own(headers, host):
+        if scope["method"] not in _SAFE_METHODS and not _is_own(headers, host):
             return RequestRefused(403, "Another site sent this. Nothing was changed.")
         if _is_part_of_another(headers):
             return RequestRefused(403, "Another site wants to show this as a part of it. Open it by a link.")
-        length, most = headers.get("content-length", "0"), self._most(scope, headers, session)
-        if not length.isascii() or not length.isdigit() or int(length) > most:
-            return body_too_large(most)
-        return self._who(scope, headers, session)
+        length, max_bytes = headers.get("content-length", "0"), self._max_bytes(scope, headers, session)
+        if not length.isascii() or not length.isdigit() or int(length) > max_bytes:
+            return body_too_large(max_bytes)
+        return self._check_token(scope, headers, session)
 
-    def _most(self, scope: Scope, headers: Headers, session: BrowserSession) -> int:
+    def _max_bytes(self, scope: Scope, headers: Headers, session: BrowserSession) -> int:
         """How many bytes of a request are read; of the API, none before the token was shown."""
         if self._project.token is not None and not session.is_logged_in and not _is_api(scope):
             return MAX_ANONYMOUS_BYTES
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         return MAX_BYTES_BY_TYPE.get(kind, MAX_BODY_BYTES)
 
-    def _who(self, scope: Scope, headers: Headers, session: BrowserSession) -> RequestRefused | None:
+    def _check_token(self, scope: Scope, headers: Headers, session: BrowserSession) -> RequestRefused | None:
         token = self._project.token
-        if token is None or session.is_logged_in or scope["path"].startswith(_OPEN):
+        if token is None or session.is_logged_in or scope["path"].startswith(_OPEN_PATHS):
             return None
-        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        scheme, _, sent_token = headers.get("authorization", "").partition(" ")
         if _is_api(scope):
-            if scheme.lower() == "bearer" and constant_time_equal(shown.strip(), token):
+            if scheme.lower() == "bearer" and constant_time_equal(sent_token.strip(), token):
                 return None
             return RequestRefused(
                 401, "Send the server's token: `Authorization: Bearer TOKEN`.", {"www-authenticate": "Bearer"}
             )
-        asked = scope["path"] + (
+        requested = scope["path"] + (
             f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
         )
-        place = f"/login?{urlencode({'next': asked})}" if scope["method"] in _SAFE else "/login"
-        return RequestRefused(303, "Show the server's token first.", {"location": place})
+        location = (
+            f"/login?{urlencode({'next': requested})}" if scope["method"] in _SAFE_METHODS else "/login"
+        )
+        return RequestRefused(303, "Show the server's token first.", {"location": location})
 
-    def _finish(self, headers: MutableHeaders, shown: str | None, session: BrowserSession) -> None:
+    def _add_headers(self, headers: MutableHeaders, sent_id: str | None, session: BrowserSession) -> None:
         for name, value in HEADERS.items():
             headers.setdefault(name, value)
         headers.setdefault("cache-control", "no-store")  # what models said is nobody else's to keep
-        if session.id != shown and self._project.sessions.find(session.id) is session:
+        if session.id != sent_id and self._project.sessions.find(session.id) is session:
             headers.append(
                 "set-cookie", f"{self._project.cookie}={session.id}; Path=/; HttpOnly; SameSite=Lax"
             )
 
 
-def constant_time_equal(shown: str, token: str) -> bool:
+def constant_time_equal(sent_token: str, token: str) -> bool:
     """Whether a token is the right one, in a time that does not tell how much of it is."""
-    return hmac.compare_digest(shown.encode("utf-8", "replace"), token.encode("utf-8"))
+    return hmac.compare_digest(sent_token.encode("utf-8", "replace"), token.encode("utf-8"))
 
 
-def body_too_large(most: int = MAX_BODY_BYTES) -> RequestRefused:
+def body_too_large(max_bytes: int = MAX_BODY_BYTES) -> RequestRefused:
     """What is said of a body that is too large."""
-    size = f"{most // 2**20} MB" if most >= 2**20 else f"{most // 2**10} KB"
+    size = f"{max_bytes // 2**20} MB" if max_bytes >= 2**20 else f"{max_bytes // 2**10} KB"
     return RequestRefused(413, f"That is more than {size} at once. Use the command line for it.")
 
 
@@ -178,24 +182,24 @@ def _is_own(headers: Headers, host: str) -> bool:
 
 def _is_part_of_another(headers: Headers) -> bool:
     """Whether a page of another site loads this into itself; a link that somebody follows does not."""
-    followed = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
-    return headers.get("sec-fetch-site") in ("cross-site", "same-site") and not followed
+    is_link = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
+    return headers.get("sec-fetch-site") in ("cross-site", "same-site") and not is_link
 
 
-def _counted(receive: Receive, most: int) -> Receive:
+def _limit_body(receive: Receive, max_bytes: int) -> Receive:
     """The same body, which ends with an error when it becomes too large without having said so."""
-    read = 0
+    byte_count = 0
 
-    async def counting() -> Message:
-        nonlocal read
+    async def receive_limited() -> Message:
+        nonlocal byte_count
         message = await receive()
         if message["type"] == "http.request":
-            read += len(message.get("body", b""))
-            if read > most:
-                raise body_too_large(most)
+            byte_count += len(message.get("body", b""))
+            if byte_count > max_bytes:
+                raise body_too_large(max_bytes)
         return message
 
-    return counting
+    return receive_limited
 
 
 # --- forms -------------------------------------------------------------------------------------------------
@@ -242,9 +246,9 @@ async def read_form(request: Request) -> PageForm:
     Raises:
         Refused: it has another token than this visitor's pages have, is too large, or is no form.
     """
-    known: PageForm | None = request.scope.get(_READ)  # the guard has read it before the page does
-    form = known or await _read(request)
-    request.scope[_READ] = form
+    cached_form: PageForm | None = request.scope.get(_FORM_KEY)  # the guard has read it before the page does
+    form = cached_form or await _parse_form(request)
+    request.scope[_FORM_KEY] = form
     if not constant_time_equal(form.text("csrf"), get_session(request).csrf):
         raise RequestRefused(
             403,
@@ -254,7 +258,7 @@ async def read_form(request: Request) -> PageForm:
     return form
 
 
-async def _read(request: Request) -> PageForm:
+async def _parse_form(request: Request) -> PageForm:
     try:
         data = await request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
     except HTTPException as error:
@@ -278,5 +282,5 @@ async def check_csrf(request: Request) -> None:
     Raises:
         Refused: as `form_of`.
     """
-    if request.method not in _SAFE:
+    if request.method not in _SAFE_METHODS:
         await read_form(request)

@@ -16,15 +16,15 @@ from proctor.web.http_protocol import IdleConnections, LimitedProtocol
 from proctor.web.project import Project
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-_TRIED = 20
+_MAX_PORTS_TRIED = 20
 """So many ports are tried, from the usual one on, where the user names none."""
-_WAITING = 1024
+_BACKLOG = 1024
 """Connections that may wait before they are taken up."""
 MAX_OPEN_FILES = 4096
 """Enough for 1,000 event streams, idle connections, and the store's files for each request under way."""
 MIN_OPEN_FILES = 2048
 """With fewer, 1,000 event streams and the pages beside them may find none left."""
-_GRACE_S = 1
+_SHUTDOWN_TIMEOUT_S = 1
 """How long open pages may finish what they load when the server is stopped."""
 
 
@@ -55,77 +55,77 @@ def bind_socket(host: str, port: int, *, exactly: bool) -> socket.socket:
         )[0]
     except OSError as error:
         raise UsageError(f"{host!r} is no address of this machine: {error.strerror}.") from None
-    for further in range(1 if exactly else _TRIED):
-        made = socket.socket(family, kind, proto)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    for offset in range(1 if exactly else _MAX_PORTS_TRIED):
+        listener = socket.socket(family, kind, proto)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            made.bind((address[0], port + further, *address[2:]))
-            made.listen(_WAITING)
+            listener.bind((address[0], port + offset, *address[2:]))
+            listener.listen(_BACKLOG)
         except OSError as error:
-            made.close()
-            why = error.strerror
+            listener.close()
+            error_text = error.strerror
         else:
-            return made
-    raise UsageError(f"Nothing can be served at {host}:{port}: {why}. Choose another one with --port.")
+            return listener
+    raise UsageError(f"Nothing can be served at {host}:{port}: {error_text}. Choose another one with --port.")
 
 
-def allowed_hosts(host: str, port: int, more: Iterable[str] = ()) -> frozenset[str]:
+def allowed_hosts(host: str, port: int, more_hosts: Iterable[str] = ()) -> frozenset[str]:
     """The values of the header Host by which a server may be called.
 
     Args:
         host: what it is bound to.
         port: its port.
-        more: further names by which people reach it, such as that of a proxy; with a port or without.
+        more_hosts: further names by which people reach it, such as that of a proxy; with a port or without.
     """
     names = {host if ":" not in host or host.startswith("[") else f"[{host}]"}
     if is_loopback(host):
         names |= set(LOOPBACK_NAMES)
     elif host in ("0.0.0.0", "::"):  # noqa: S104  # the user asked for it, and there is a token
         names |= {*LOOPBACK_NAMES, socket.gethostname(), *_own_addresses()}
-    found = {f"{name}:{port}" for name in names}
+    hosts = {f"{name}:{port}" for name in names}
     if port == 80:
-        found |= names
-    for name in more:
-        found |= {name, f"{name}:{port}"}
-    return frozenset(name.lower() for name in found)
+        hosts |= names
+    for name in more_hosts:
+        hosts |= {name, f"{name}:{port}"}
+    return frozenset(name.lower() for name in hosts)
 
 
 def _own_addresses() -> set[str]:
     try:
-        found = socket.getaddrinfo(socket.gethostname(), None)
+        address_infos = socket.getaddrinfo(socket.gethostname(), None)
     except OSError:
         return set()
-    addresses = {str(address[0]).partition("%")[0] for *_, address in found}
+    addresses = {str(address[0]).partition("%")[0] for *_, address in address_infos}
     return {f"[{address}]" if ":" in address else address for address in addresses}
 
 
-def raise_file_limit(wanted: int = MAX_OPEN_FILES) -> int:
+def raise_file_limit(file_limit: int = MAX_OPEN_FILES) -> int:
     """Let this process open more files and connections, as far as the system allows; how many it may open."""
     try:
         import resource
     except ImportError:  # Windows, where there is no such limit
-        return wanted
+        return file_limit
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
-    allowed = wanted if hard == unlimited else min(wanted, hard)
+    allowed = file_limit if hard == unlimited else min(file_limit, hard)
     if soft == unlimited or soft >= allowed:
-        return wanted if soft == unlimited else soft
+        return file_limit if soft == unlimited else soft
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     return allowed
 
 
-def serve(project: Project, made: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
+def serve(project: Project, listener: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
     """Serve a site until the process is told to stop.
 
     Args:
         project: the site; its hosts are set.
-        made: where it listens.
+        listener: where it listens.
         ready: called when the first request can come.
     """
     try:
-        make_server(project, ready).run(sockets=[made])
+        make_server(project, ready).run(sockets=[listener])
     finally:
-        made.close()
+        listener.close()
 
 
 class _Server(uvicorn.Server):
@@ -152,8 +152,8 @@ def make_server(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=_GRACE_S,
-        backlog=_WAITING,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
+        backlog=_BACKLOG,
         http=protocol,  # type: ignore[arg-type]  # uvicorn calls it, as it would a class
         h11_max_incomplete_event_size=limits.max_head_bytes,
         ws="none",

@@ -21,7 +21,7 @@ from proctor.reports.html_templates import environment
 from proctor.web.browser_sessions import BrowserSession, get_session
 from proctor.web.project import Project, get_project
 
-PLACES = {
+SECTIONS = {
     "/suites": "Suites",
     "/run": "Run Suite",
     "/runs": "Runs",
@@ -31,7 +31,7 @@ PLACES = {
     "/certificates": "Certificates",
 }
 """What stands at the top of every page, with its address."""
-_INSIDE = {"/suite": "/suites", "/starts": "/run"}
+_PARENT_SECTIONS = {"/suite": "/suites", "/starts": "/run"}
 """Addresses that belong to another place."""
 
 
@@ -45,17 +45,17 @@ def templates(project: Project) -> Environment:
 
 
 def _templates(project: Project) -> Environment:
-    made = environment(PackageLoader("proctor.web"))
-    made.globals.update(url=url, places=PLACES, proctor_version=__version__)
-    made.filters["in_terminal"] = partial(_in_terminal, project)
-    return made
+    jinja = environment(PackageLoader("proctor.web"))
+    jinja.globals.update(url=url, places=SECTIONS, proctor_version=__version__)
+    jinja.filters["in_terminal"] = partial(_in_terminal, project)
+    return jinja
 
 
 def _in_terminal(project: Project, command: str) -> str:
     """A command as it finds this site's store; a bundle is verified without one."""
-    if not project.store_words or "--store" in command or command.startswith("proctor verify "):
+    if not project.store_flags or "--store" in command or command.startswith("proctor verify "):
         return command
-    return f"{command} {shlex.join(project.store_words)}"
+    return f"{command} {shlex.join(project.store_flags)}"
 
 
 def render_page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
@@ -68,27 +68,27 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
         **values: what the template shows.
     """
     session, project = get_session(request), get_project(request)
-    known = {
-        "here": _place_of(request.url.path),
+    context = {
+        "here": _section_path(request.url.path),
         "session": session,
         "project": project,
         "csrf": _csrf_field(session),
         "flashes": session.pop_flashes() if request.method in ("GET", "POST") else [],
     }
-    return HTMLResponse(templates(project).get_template(template).render(**known, **values), status)
+    return HTMLResponse(templates(project).get_template(template).render(**context, **values), status)
 
 
 def render_fragment(request: Request, template: str, **values: Any) -> str:
     """A piece of a page that is sent alone, as to a live section."""
     session, project = get_session(request), get_project(request)
-    known = {"session": session, "project": project, "csrf": _csrf_field(session)}
-    return templates(project).get_template(template).render(**known, **values)
+    context = {"session": session, "project": project, "csrf": _csrf_field(session)}
+    return templates(project).get_template(template).render(**context, **values)
 
 
 def url(path: str, **query: Any) -> str:
     """An address of this server; what is None is left out, a list is given once for each value."""
-    given = {name: value for name, value in query.items() if value is not None and value != ""}
-    return f"{path}?{urlencode(given, doseq=True)}" if given else path
+    parameters = {name: value for name, value in query.items() if value is not None and value != ""}
+    return f"{path}?{urlencode(parameters, doseq=True)}" if parameters else path
 
 
 def load_run(store: Store, run_id: str) -> Run:
@@ -111,6 +111,6 @@ def _csrf_field(session: BrowserSession) -> Callable[[], Markup]:
     return lambda: field
 
 
-def _place_of(path: str) -> str:
+def _section_path(path: str) -> str:
     top = f"/{path.split('/')[1]}"
-    return _INSIDE.get(top, top)
+    return _PARENT_SECTIONS.get(top, top)

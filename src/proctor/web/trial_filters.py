@@ -14,9 +14,9 @@ from proctor.web.templates_env import url
 
 SORTS = ("position", "case", "verdict", "score", "latency", "cost")
 """What a table of trials can be sorted by, in an address with `-` before it for the other way around."""
-_SEVERAL = ("verdict", "tag", "grader", "missed")
-_SINGLE = ("category", "split", "case", "text")
-_SAID = {
+_MULTI_VALUE = ("verdict", "tag", "grader", "missed")
+_SINGLE_VALUE = ("category", "split", "case", "text")
+_CHIP_PREFIXES = {
     "verdict": "",
     "tag": "tag ",
     "grader": "graded by ",
@@ -28,7 +28,7 @@ _SAID = {
 }
 """What stands before a word of each kind."""
 _VERDICTS = frozenset(verdict.value for verdict in Verdict)
-_LONGEST = 1000
+_MAX_WORD_LENGTH = 1000
 """Letters of one word that are looked at."""
 
 
@@ -42,17 +42,17 @@ class FilterChip(Struct, frozen=True):
 def parse_filter(request: Request) -> Wanted:
     """Which trials an address asks for; what it does not say leaves none out."""
     query = request.query_params
-    several = {name: _words(query, name) for name in _SEVERAL}
-    single = {name: next(iter(_words(query, name)), "") for name in _SINGLE}
+    lists = {name: _words(query, name) for name in _MULTI_VALUE}
+    texts = {name: next(iter(_words(query, name)), "") for name in _SINGLE_VALUE}
     return Wanted(
-        verdicts=several["verdict"],
-        tags=several["tag"],
-        graders=several["grader"],
-        missed=several["missed"],
-        category=single["category"],
-        split=single["split"],
-        case=single["case"],
-        text=single["text"],
+        verdicts=lists["verdict"],
+        tags=lists["tag"],
+        graders=lists["grader"],
+        missed=lists["missed"],
+        category=texts["category"],
+        split=texts["split"],
+        case=texts["case"],
+        text=texts["text"],
     )
 
 
@@ -65,8 +65,8 @@ def parse_sort(request: Request) -> str:
 def filter_query(request: Request) -> dict[str, list[str]]:
     """The filter and the order of an address, for the addresses of what is shown by them."""
     query = request.query_params
-    words = {name: list(_words(query, name)) for name in (*_SEVERAL, *_SINGLE)}
-    return {name: given for name, given in words.items() if given} | (
+    by_name = {name: list(_words(query, name)) for name in (*_MULTI_VALUE, *_SINGLE_VALUE)}
+    return {name: words for name, words in by_name.items() if words} | (
         {"sort": [parse_sort(request)]} if parse_sort(request) != "position" else {}
     )
 
@@ -79,12 +79,15 @@ def filter_chips(request: Request, path: str) -> Iterator[FilterChip]:
         path: the page's.
     """
     query = filter_query(request)
-    for name in (*_SEVERAL, *_SINGLE):
+    for name in (*_MULTI_VALUE, *_SINGLE_VALUE):
         for word in query.get(name, ()):
-            left = [other for other in query[name] if other != word]
-            rest = {other: words for other, words in query.items() if other != name}
-            shown = f"“{word}”" if name == "text" else word
-            yield FilterChip(f"{_SAID[name]}{shown}", url(path, **rest, **({name: left} if left else {})))
+            other_words = [other for other in query[name] if other != word]
+            other_filters = {other: words for other, words in query.items() if other != name}
+            text = f"“{word}”" if name == "text" else word
+            yield FilterChip(
+                f"{_CHIP_PREFIXES[name]}{text}",
+                url(path, **other_filters, **({name: other_words} if other_words else {})),
+            )
 
 
 def _words(query: QueryParams, name: str) -> tuple[str, ...]:
@@ -92,9 +95,9 @@ def _words(query: QueryParams, name: str) -> tuple[str, ...]:
 
     Of what there can be one of, the first is meant: a form gives what was chosen anew before what was there.
     """
-    given = (word[:_LONGEST] for word in query.getlist(name) if word.strip())
+    words = (word[:_MAX_WORD_LENGTH] for word in query.getlist(name) if word.strip())
     if name == "text":
-        given = (word.strip() for word in given)
+        words = (word.strip() for word in words)
     elif name == "verdict":
-        given = (word for word in given if word in _VERDICTS)
-    return tuple(dict.fromkeys(given))[: None if name in _SEVERAL else 1]
+        words = (word for word in words if word in _VERDICTS)
+    return tuple(dict.fromkeys(words))[: None if name in _MULTI_VALUE else 1]

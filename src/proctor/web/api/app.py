@@ -18,12 +18,12 @@ from proctor.web.api.openapi import DESCRIPTION, PATH, TAGS, openapi_document
 from proctor.web.api.problems import (
     KINDS,
     PREFIX,
-    invalid,
+    invalid_values_response,
     problem_from_error,
     problem_response,
-    unknown_fields,
+    unknown_fields_response,
 )
-from proctor.web.api.requests import UnknownParameters, known_parameters, known_query
+from proctor.web.api.requests import UnknownParameters, check_query, list_parameters
 from proctor.web.api.responses import json_response
 from proctor.web.project import Project
 from proctor.web.security import RequestRefused
@@ -63,25 +63,25 @@ def make_api(project: Project) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
-        dependencies=[Depends(known_query)],
+        dependencies=[Depends(check_query)],
     )
     api.state.project = project
-    for place in ROUTERS:
-        module, _, name = place.partition(":")
+    for import_path in ROUTERS:
+        module, _, name = import_path.partition(":")
         api.include_router(getattr(import_module(module), name))
     api.include_router(own_router)
     api.add_exception_handler(ProctorError, _refuse)
-    api.add_exception_handler(HTTPException, _no_such_address)
-    api.add_exception_handler(RequestValidationError, _invalid)
-    api.add_exception_handler(UnknownParameters, _unknown)
-    api.add_exception_handler(Exception, _broke)
+    api.add_exception_handler(HTTPException, _unknown_address)
+    api.add_exception_handler(RequestValidationError, _invalid_values)
+    api.add_exception_handler(UnknownParameters, _unknown_parameters)
+    api.add_exception_handler(Exception, _internal_error)
     return api
 
 
 # --- what the API tells of itself --------------------------------------------------------------------------
 
 own_router = APIRouter()
-_UNTOLD = ("/openapi.json", "/problems/{name}")
+_UNDOCUMENTED = ("/openapi.json", "/problems/{name}")
 """What the document does not tell of."""
 
 
@@ -92,7 +92,7 @@ def openapi(request: Request) -> Response:
 
 
 @own_router.get("/problems/{name}", include_in_schema=False)
-def about_problem(name: str) -> Response:
+def describe_problem(name: str) -> Response:
     """What a type of problems means."""
     kind = KINDS.get(name)
     if kind is None:
@@ -110,7 +110,7 @@ def _refuse(request: Request, error: Exception) -> Response:
     return problem_from_error(error, request.url.path)
 
 
-def _no_such_address(request: Request, error: Exception) -> Response:
+def _unknown_address(request: Request, error: Exception) -> Response:
     """A path or a method that is not there; or a body that cannot be read."""
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, RequestRefused):  # the body grew too large while it was read
@@ -130,23 +130,23 @@ def _no_such_address(request: Request, error: Exception) -> Response:
 def _methods(request: Request) -> list[str]:
     """What an address takes, all of its operations together."""
     paths: dict[str, Iterable[str]] = (
-        dict.fromkeys(_UNTOLD, ("get",)) | openapi_document(request.app)["paths"]
+        dict.fromkeys(_UNDOCUMENTED, ("get",)) | openapi_document(request.app)["paths"]
     )
     inner = request.url.path.removeprefix(PATH)
-    fitting = (methods for path, methods in paths.items() if compile_path(path)[0].match(inner))
-    return sorted({method.upper() for methods in fitting for method in methods})
+    matching = (methods for path, methods in paths.items() if compile_path(path)[0].match(inner))
+    return sorted({method.upper() for methods in matching for method in methods})
 
 
-def _invalid(request: Request, error: Exception) -> Response:
+def _invalid_values(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return invalid(error, request.url.path, known_parameters(request, error))
+    return invalid_values_response(error, request.url.path, list_parameters(request, error))
 
 
-def _unknown(request: Request, error: Exception) -> Response:
+def _unknown_parameters(request: Request, error: Exception) -> Response:
     assert isinstance(error, UnknownParameters)
-    return unknown_fields(error.names, error.known, request.url.path)
+    return unknown_fields_response(error.names, error.known_names, request.url.path)
 
 
-def _broke(request: Request, _error: Exception) -> Response:
+def _internal_error(request: Request, _error: Exception) -> Response:
     """A fault of Proctor's own, which the application around this one tells of in the terminal."""
     return problem_response(500, KINDS["broken"].about, instance=request.url.path)

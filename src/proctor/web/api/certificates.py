@@ -39,7 +39,7 @@ _ARCHIVE = {"requestBody": {"required": True, "content": {"application/zip": _BY
 @router.get("/certificates", response_model=models.CertificateList)
 def list_certificates(request: Request) -> Response:
     """The certificates that were made here, newest first."""
-    rows = [_row(one) for one in load_certificates(get_project(request))]
+    rows = [_row(certificate) for certificate in load_certificates(get_project(request))]
     return json_response({"certificates": rows})
 
 
@@ -61,16 +61,18 @@ def make_certificate(request: Request, body: models.CertificateRequest) -> Respo
         run = load_run(store, body.run)
     try:
         key = resolve_key(project, body.sign_key or "")
-        made = create_certificate(project, run, key, lambda _done, _total: None, fewest=body.min_cases)
+        certificate = create_certificate(
+            project, run, key, lambda _count, _total: None, min_cases=body.min_cases
+        )
     except CertificateError as error:
         raise Conflict(str(error)) from None
-    return json_response(_row(made), 201, {"location": f"/api/v1/certificates/{run.id}"})
+    return json_response(_row(certificate), 201, {"location": f"/api/v1/certificates/{run.id}"})
 
 
 @router.get("/certificates/{run_id}", response_model=models.StoredCertificate, responses={404: {}})
 def get_certificate(request: Request, run_id: RunId) -> Response:
     """The certificate of a run, and what is kept of it."""
-    return json_response(_row(_found(get_project(request), run_id)))
+    return json_response(_row(_require_certificate(get_project(request), run_id)))
 
 
 @router.get("/certificates/{run_id}/files/{name}", response_class=Response, responses={200: _FILE, 404: {}})
@@ -82,12 +84,12 @@ def get_certificate_file(
     `bundle` has everything that is held out, and that it is handed out is recorded as a look at that;
     `public`, where it was made, has not.
     """
-    found = _found(get_project(request), run_id)
+    certificate = _require_certificate(get_project(request), run_id)
     if name == "bundle":
-        reveal(get_project(request), get_session(request), found)
+        reveal(get_project(request), get_session(request), certificate)
     inside, outside, kind = FILES[name]
     try:
-        data = (found.folder / inside).read_bytes()
+        data = (certificate.folder / inside).read_bytes()
     except OSError:
         raise PageNotFound(f"The certificate of run {run_id} has no such file.") from None
     headers = {"content-disposition": f'attachment; filename="{run_id}.{outside}"'}
@@ -100,29 +102,29 @@ def verify_bundle(request: Request, archive: Annotated[bytes, Depends(zip_body)]
 
     That something is wrong with it is an answer and no problem: `holds` is false, and `wrong` says why.
     """
-    found = check_bundle(get_project(request), "the bundle", archive)
-    checks = [{"check": sentence, "held": held} for sentence, held in found.checks]
-    row = {"holds": found.wrong is None, "wrong": found.wrong, "checks": checks}
-    return json_response({**row, "bundle": found.found})
+    check = check_bundle(get_project(request), "the bundle", archive)
+    checks = [{"check": sentence, "held": passed} for sentence, passed in check.checks]
+    row = {"holds": check.error is None, "wrong": check.error, "checks": checks}
+    return json_response({**row, "bundle": check.bundle})
 
 
-def _found(project: Project, run_id: str) -> KeptCertificate:
-    found = find_certificate(project, run_id)
-    if found is None:
+def _require_certificate(project: Project, run_id: str) -> KeptCertificate:
+    certificate = find_certificate(project, run_id)
+    if certificate is None:
         raise PageNotFound(
             f"Run {run_id!r} has no certificate here. Make one with POST /api/v1/certificates."
         )
-    return found
+    return certificate
 
 
-def _row(one: KeptCertificate) -> dict[str, Any]:
-    run_id = one.said.run
-    text = (one.folder / FILES["certificate"][0]).read_text(encoding="utf-8")
-    names = [name for name, (inside, _, _) in FILES.items() if (one.folder / inside).exists()]
+def _row(certificate: KeptCertificate) -> dict[str, Any]:
+    run_id = certificate.document.run
+    text = (certificate.folder / FILES["certificate"][0]).read_text(encoding="utf-8")
+    names = [name for name, (inside, _, _) in FILES.items() if (certificate.folder / inside).exists()]
     return {
         "run": run_id,
-        "made_at": utc(one.made_at),
+        "made_at": utc(certificate.made_at),
         "certificate": json.loads(text),
-        "badge_markdown": one.badge_markdown,
+        "badge_markdown": certificate.badge_markdown,
         "files": {name: f"/api/v1/certificates/{run_id}/files/{name}" for name in names},
     }

@@ -23,7 +23,7 @@ from proctor.web.templates_env import load_run
 
 router = APIRouter(tags=["comparisons"])
 
-_MOST = 10
+_MAX_RUNS = 10
 """So many runs are compared at once: each of them with each other one."""
 
 
@@ -34,7 +34,7 @@ def compare_runs(
         list[str],
         Query(
             min_length=2,
-            max_length=_MOST,
+            max_length=_MAX_RUNS,
             json_schema_extra={"uniqueItems": True},
             examples=[["20261121-225349-e91629", "20261122-101500-0a1b2c"]],
             description="The ids of two or more runs of one suite, the earlier one first.",
@@ -53,17 +53,17 @@ def compare_runs(
     if len(set(run)) < len(run):
         raise UsageError("A run is given twice. Name each once.")
     with get_project(request).store() as store:
-        return json_response(render(_compared(store, run, split, by, by_case_digest=by_case_digest)))
+        return json_response(render(_compare(store, run, split, by, by_case_digest=by_case_digest)))
 
 
-def _compared(store: Store, ids: list[str], split: Split, by: By, *, by_case_digest: bool) -> Compared:
-    runs = [load_run(store, one) for one in ids]
+def _compare(store: Store, ids: list[str], split: Split, by: By, *, by_case_digest: bool) -> Compared:
+    runs = [load_run(store, run_id) for run_id in ids]
     try:
         comparing.check_comparable(store, runs, by_digest=by_case_digest)
     except comparing.DifferentSuites as error:
-        wanted = "Add `by_case_digest=true` to compare the cases that are sent and judged alike."
-        raise UsageError(f"{error.why} {wanted}") from None
+        hint = "Add `by_case_digest=true` to compare the cases that are sent and judged alike."
+        raise UsageError(f"{error.why} {hint}") from None
     facts = comparing.gathered(store, runs, by_digest=by_case_digest)
-    found = comparing.against_one_another(facts, split=split, by=by)
-    looks = comparing.looked_at(store, facts, split) if found.shows_rates else None
-    return replace(found, looks=looks, judges=comparing.about_judges(store, facts))
+    report = comparing.against_one_another(facts, split=split, by=by)
+    looks = comparing.looked_at(store, facts, split) if report.shows_rates else None
+    return replace(report, looks=looks, judges=comparing.about_judges(store, facts))

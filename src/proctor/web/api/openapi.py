@@ -29,9 +29,9 @@ TAGS = [
     {"name": "certificates", "description": "Bundles and certificates: make, list, read, verify."},
     {"name": "targets", "description": "Who can be asked."},
 ]
-_COMMON = (403, 421, 422, 503)
+_COMMON_STATUSES = (403, 421, 422, 503)
 """Statuses that any operation can have."""
-_CHANGING = (400, 413, 415)
+_BODY_STATUSES = (400, 413, 415)
 """Those that any operation with a body can have besides."""
 _BEARER = {
     "type": "http",
@@ -39,14 +39,14 @@ _BEARER = {
     "description": "The token of `proctor serve --token`; a server on this machine alone may have none.",
 }
 _METHODS = ("get", "post")
-_NOT_SAID = "Successful Response"
+_DEFAULT_DESCRIPTION = "Successful Response"
 """What stands where a route does not say what its answer is."""
 
 
 @cache
 def openapi_document(api: FastAPI) -> dict[str, Any]:
     """The OpenAPI document of an API."""
-    found = get_openapi(
+    document = get_openapi(
         title=api.title,
         version=api.version,
         description=api.description,
@@ -55,22 +55,22 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
         servers=api.servers,
     )
     with_token: bool = api.state.project.token is not None
-    schemas = found["components"]["schemas"]
+    schemas = document["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     details = ProblemDetails.model_json_schema(
         mode="serialization", ref_template="#/components/schemas/{model}"
     )
     schemas |= details.pop("$defs") | {"ProblemDetails": details}
-    found["components"]["responses"] = {f"Problem{status}": _problem(status) for status in _statuses()}
+    document["components"]["responses"] = {f"Problem{status}": _problem(status) for status in _statuses()}
     if with_token:
-        found["components"]["securitySchemes"] = {"token": _BEARER}
-        found["security"] = [{"token": []}]
-    for methods in found["paths"].values():
+        document["components"]["securitySchemes"] = {"token": _BEARER}
+        document["security"] = [{"token": []}]
+    for methods in document["paths"].values():
         for method in _METHODS:
             if method in methods:
-                _complete(methods[method], changing=method != "get", with_token=with_token)
-    return found
+                _complete(methods[method], has_body=method != "get", with_token=with_token)
+    return document
 
 
 def find_operation(request: Request, *, body: bool = False) -> dict[str, Any]:
@@ -80,14 +80,14 @@ def find_operation(request: Request, *, body: bool = False) -> dict[str, Any]:
         request: the request.
         body: only the schema of its body.
     """
-    found = openapi_document(request.app)
-    methods = found["paths"].get(request.scope["route"].path_format, {})
+    document = openapi_document(request.app)
+    methods = document["paths"].get(request.scope["route"].path_format, {})
     operation: dict[str, Any] = methods.get(request.method.lower(), {})
     if not body:
         return operation
     content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     name = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
-    schema: dict[str, Any] = found["components"]["schemas"].get(name, {})
+    schema: dict[str, Any] = document["components"]["schemas"].get(name, {})
     return schema
 
 
@@ -95,14 +95,18 @@ def _statuses() -> list[int]:
     return sorted({kind.status for kind in KINDS.values()})
 
 
-def _complete(operation: dict[str, Any], *, changing: bool, with_token: bool) -> None:
+def _complete(operation: dict[str, Any], *, has_body: bool, with_token: bool) -> None:
     """Say of an operation what holds for all of its kind."""
     own = {int(status) for status in operation["responses"] if int(status) >= 400}
-    wanted = own | {*_COMMON, *(_CHANGING if changing else ()), *([401] if with_token else ())}
+    statuses = own | {
+        *_COMMON_STATUSES,
+        *(_BODY_STATUSES if has_body else ()),
+        *([401] if with_token else ()),
+    }
     for response in operation["responses"].values():
-        if response.get("description") == _NOT_SAID:
+        if response.get("description") == _DEFAULT_DESCRIPTION:
             response["description"] = operation["description"].partition("\n\n")[0]
-    problems = {str(status): {"$ref": f"#/components/responses/Problem{status}"} for status in wanted}
+    problems = {str(status): {"$ref": f"#/components/responses/Problem{status}"} for status in statuses}
     operation["responses"] = dict(sorted((operation["responses"] | problems).items()))
 
 

@@ -70,7 +70,7 @@ KINDS = {
     ),
 }
 """Every type by its name; where several have one status, the first is the usual one."""
-_USUAL = {kind.status: name for name, kind in reversed(KINDS.items())}
+_DEFAULT_KINDS = {kind.status: name for name, kind in reversed(KINDS.items())}
 
 
 class Issue(BaseModel):
@@ -116,22 +116,24 @@ def problem_response(
         headers: further headers.
         instance: the path that was asked for, where it is known.
     """
-    errors = [{"path": one.path, **problem_row(one)} for one in problems if one.level == "error"]
-    name = "wrong-suite" if status == 422 and errors else _USUAL.get(status, "bad-request")
+    errors = [
+        {"path": problem.path, **problem_row(problem)} for problem in problems if problem.level == "error"
+    ]
+    name = "wrong-suite" if status == 422 and errors else _DEFAULT_KINDS.get(status, "bad-request")
     return _response(name, status, detail, errors, instance, headers)
 
 
 def problem_from_error(error: ProctorError, instance: str) -> Response:
     """What Proctor refuses on purpose."""
     if isinstance(error, SuiteError):
-        wrong = [one for one in error.problems if one.level == "error"]
-        detail = wrong[0].message if len(wrong) == 1 else f"The suite has {len(wrong):,} errors."
-        return problem_response(422, detail, wrong, instance=instance)
-    status, headers = _status_of(error), error.headers if isinstance(error, RequestRefused) else None
+        errors = [problem for problem in error.problems if problem.level == "error"]
+        detail = errors[0].message if len(errors) == 1 else f"The suite has {len(errors):,} errors."
+        return problem_response(422, detail, errors, instance=instance)
+    status, headers = _error_status(error), error.headers if isinstance(error, RequestRefused) else None
     return problem_response(status, str(error), headers=headers, instance=instance)
 
 
-def _status_of(error: ProctorError) -> int:
+def _error_status(error: ProctorError) -> int:
     if isinstance(error, RequestRefused):
         return error.status
     statuses: tuple[tuple[type[ProctorError], int], ...] = (
@@ -145,51 +147,53 @@ def _status_of(error: ProctorError) -> int:
     return next((status for kind, status in statuses if isinstance(error, kind)), 400)
 
 
-def invalid(error: RequestValidationError, instance: str, known: Sequence[str]) -> Response:
+def invalid_values_response(
+    error: RequestValidationError, instance: str, known_names: Sequence[str]
+) -> Response:
     """Values that are missing or cannot be.
 
     Args:
         error: what was found.
         instance: the path that was asked for.
-        known: the names of the fields of the body, for a suggestion.
+        known_names: the names of the fields of the body, for a suggestion.
     """
-    found = error.errors()
-    if any(one["type"] == "json_invalid" for one in found):
-        place = found[0]["loc"][-1]
-        return problem_response(400, f"The body is no JSON: see its byte {place}.", instance=instance)
-    errors = [_wrong(one, known) for one in found]
-    detail = " ".join(one["message"] for one in errors[:3])
+    validation_errors = error.errors()
+    if any(validation_error["type"] == "json_invalid" for validation_error in validation_errors):
+        offset = validation_errors[0]["loc"][-1]
+        return problem_response(400, f"The body is no JSON: see its byte {offset}.", instance=instance)
+    errors = [_issue_from_validation(validation_error, known_names) for validation_error in validation_errors]
+    detail = " ".join(validation_error["message"] for validation_error in errors[:3])
     return _response("wrong-values", 422, detail, errors, instance, None)
 
 
-def unknown_fields(names: Iterable[str], known: Sequence[str], instance: str) -> Response:
+def unknown_fields_response(names: Iterable[str], known_names: Sequence[str], instance: str) -> Response:
     """Parameters of an address that has others."""
-    errors = [_row(name, "unknown-field", _unknown(name, known)) for name in names]
+    errors = [_issue_row(name, "unknown-field", _unknown_field_message(name, known_names)) for name in names]
     return _response("wrong-values", 422, errors[0]["message"], errors, instance, None)
 
 
-def wrong_fields(wrong: Mapping[str, str], instance: str) -> Response:
+def wrong_fields_response(messages: Mapping[str, str], instance: str) -> Response:
     """Fields of a body that cannot be, each with a sentence."""
-    errors = [_row(field, "wrong-value", sentence) for field, sentence in wrong.items()]
-    return _response("wrong-values", 422, " ".join(wrong.values()), errors, instance, None)
+    errors = [_issue_row(field, "wrong-value", sentence) for field, sentence in messages.items()]
+    return _response("wrong-values", 422, " ".join(messages.values()), errors, instance, None)
 
 
-def _wrong(found: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
-    field = ".".join(str(part) for part in found["loc"][1:])
-    where = f"`{field}`" if field else "The body"
-    if found["type"] == "extra_forbidden":
-        return _row(field, "unknown-field", _unknown(field, known))
-    if found["type"] == "missing":
-        said = f"{where} is missing." if field else "The body is missing. Send a JSON object."
-        return _row(field, "missing", said)
-    return _row(field, "wrong-value", f"{where}: {found['msg']}.")
+def _issue_from_validation(validation_error: Mapping[str, Any], known_names: Sequence[str]) -> dict[str, Any]:
+    field = ".".join(str(part) for part in validation_error["loc"][1:])
+    subject = f"`{field}`" if field else "The body"
+    if validation_error["type"] == "extra_forbidden":
+        return _issue_row(field, "unknown-field", _unknown_field_message(field, known_names))
+    if validation_error["type"] == "missing":
+        message = f"{subject} is missing." if field else "The body is missing. Send a JSON object."
+        return _issue_row(field, "missing", message)
+    return _issue_row(field, "wrong-value", f"{subject}: {validation_error['msg']}.")
 
 
-def _unknown(name: str, known: Sequence[str]) -> str:
-    return f"There is no field `{name}`. {suggestion(name, known)}"
+def _unknown_field_message(name: str, known_names: Sequence[str]) -> str:
+    return f"There is no field `{name}`. {suggestion(name, known_names)}"
 
 
-def _row(field: str, code: str, message: str) -> dict[str, Any]:
+def _issue_row(field: str, code: str, message: str) -> dict[str, Any]:
     return {
         "path": None,
         "line": None,
@@ -209,5 +213,5 @@ def _response(
     headers: Mapping[str, str] | None,
 ) -> Response:
     row = {"type": f"{PREFIX}{name}", "title": KINDS[name].title, "status": status, "detail": detail}
-    whole = row | ({"instance": instance} if instance else {}) | {"errors": errors}
-    return Response(encode_json(whole), status, dict(headers or {}), MEDIA)
+    body = row | ({"instance": instance} if instance else {}) | {"errors": errors}
+    return Response(encode_json(body), status, dict(headers or {}), MEDIA)

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from proctor.web.api.openapi import find_operation
 from proctor.web.security import RequestRefused
 
-LARGEST = 2**31 - 1
+MAX_INTEGER = 2**31 - 1
 """No count of anything here is larger, and every database can hold it."""
 
 
@@ -30,37 +30,37 @@ class EmptyBody(RequestBody):
 class UnknownParameters(Exception):
     """An address has parameters that are not known, and would have no effect."""
 
-    def __init__(self, names: Collection[str], known: Sequence[str]) -> None:
+    def __init__(self, names: Collection[str], known_names: Sequence[str]) -> None:
         super().__init__(", ".join(names))
         self.names = names
-        self.known = known
+        self.known_names = known_names
 
 
-def known_query(request: Request) -> None:
+def check_query(request: Request) -> None:
     """Refuse an address with parameters that would have no effect, such as a filter that is misspelt.
 
     Raises:
         UnknownParameters: there are some.
     """
-    known = _names(request, "query")
-    unknown = [name for name in dict.fromkeys(request.query_params.keys()) if name not in known]
+    known_names = _parameter_names(request, "query")
+    unknown = [name for name in dict.fromkeys(request.query_params.keys()) if name not in known_names]
     if unknown:
-        raise UnknownParameters(unknown, known)
+        raise UnknownParameters(unknown, known_names)
 
 
-def known_parameters(request: Request, error: RequestValidationError) -> list[str]:
+def list_parameters(request: Request, error: RequestValidationError) -> list[str]:
     """The names of what a request may have where something is wrong: in its body, or in its address."""
-    if any(one["loc"][0] == "body" for one in error.errors()):
-        return list(_body(request).get("properties", {}))
-    return _names(request, "query")
+    if any(error["loc"][0] == "body" for error in error.errors()):
+        return list(_body_schema(request).get("properties", {}))
+    return _parameter_names(request, "query")
 
 
-def _names(request: Request, place: str) -> list[str]:
+def _parameter_names(request: Request, place: str) -> list[str]:
     operation = find_operation(request)
-    return [one["name"] for one in operation.get("parameters", ()) if one["in"] == place]
+    return [parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == place]
 
 
-def _body(request: Request) -> dict[str, Any]:
+def _body_schema(request: Request) -> dict[str, Any]:
     schema: dict[str, Any] = find_operation(request, body=True)
     return schema
 
@@ -84,10 +84,10 @@ async def zip_body(request: Request) -> bytes:
     return await request.body()
 
 
-def _check_type(request: Request, wanted: str) -> None:
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if given != wanted:
-        raise RequestRefused(415, f"Send the body as `Content-Type: {wanted}`.", {"accept": wanted})
+def _check_type(request: Request, media_type: str) -> None:
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != media_type:
+        raise RequestRefused(415, f"Send the body as `Content-Type: {media_type}`.", {"accept": media_type})
 
 
 JSON = [Depends(json_body)]
@@ -110,5 +110,7 @@ Version = Annotated[
     ),
 ]
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
-Position = Annotated[int, Path(ge=0, le=LARGEST, description="The place of the case in its suite, from 0.")]
-Repeat = Annotated[int, Path(ge=0, le=LARGEST, description="The number of the attempt, from 0.")]
+Position = Annotated[
+    int, Path(ge=0, le=MAX_INTEGER, description="The place of the case in its suite, from 0.")
+]
+Repeat = Annotated[int, Path(ge=0, le=MAX_INTEGER, description="The number of the attempt, from 0.")]

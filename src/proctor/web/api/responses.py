@@ -25,11 +25,11 @@ def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | Non
 def encode_json(data: Any) -> bytes:
     """Data as JSON; NaN and infinite numbers, which graders of people's own can give, become null."""
     if isinstance(data, str):
-        data = json.loads(data, parse_constant=_nothing)
+        data = json.loads(data, parse_constant=_to_null)
     try:
         text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        finite = json.loads(json.dumps(data), parse_constant=_nothing)
+        finite = json.loads(json.dumps(data), parse_constant=_to_null)
         text = json.dumps(finite, ensure_ascii=False, allow_nan=False)
     try:
         return text.encode("utf-8")
@@ -37,5 +37,5 @@ def encode_json(data: Any) -> bytes:
         return json.dumps(json.loads(text)).encode("ascii")
 
 
-def _nothing(_constant: str) -> None:
+def _to_null(_constant: str) -> None:
     return None

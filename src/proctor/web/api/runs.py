@@ -27,29 +27,29 @@ from proctor.web.templates_env import load_run
 
 router = APIRouter(tags=["runs"])
 
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 """So long a request waits while the trials of a run are counted for the first time."""
-_SHORT_S = 2.0
+_PROGRESS_TIMEOUT_S = 2.0
 """The same for how far a run is, which is asked often."""
 
 
 @router.get("/runs", response_model=models.RunPage, responses={404: {}})
-def list_runs(request: Request, asked: Annotated[models.RunFilter, Query()]) -> Response:
+def list_runs(request: Request, query: Annotated[models.RunFilter, Query()]) -> Response:
     """Stored runs, newest first; a list is no look at a holdout, and tells no rate of one."""
-    wanted = Filter(
-        suite=asked.suite,
-        version=asked.version,
-        target=asked.target,
-        tag=asked.tag,
-        group=asked.group,
-        status=asked.status,
+    run_filter = Filter(
+        suite=query.suite,
+        version=query.version,
+        target=query.target,
+        tag=query.tag,
+        group=query.group,
+        status=query.status,
     )
     with get_project(request).store() as store:
-        if asked.after:
-            load_run(store, asked.after)
-        runs = list(islice(fitting(store, wanted, asked.after), asked.limit + 1))
-        rows = [listing.row(listed(store, run)) for run in runs[: asked.limit]]
-    return json_response({"runs": rows, "next": rows[-1]["run"] if len(runs) > asked.limit else None})
+        if query.after:
+            load_run(store, query.after)
+        runs = list(islice(fitting(store, run_filter, query.after), query.limit + 1))
+        rows = [listing.row(listed(store, run)) for run in runs[: query.limit]]
+    return json_response({"runs": rows, "next": rows[-1]["run"] if len(runs) > query.limit else None})
 
 
 @router.get("/runs/{run_id}", response_model=models.Run, responses={404: {}})
@@ -58,7 +58,7 @@ def get_run(request: Request, run_id: RunId) -> Response:
     project = get_project(request)
     with project.store() as store:
         run = load_run(store, run_id)
-        summary = project.cataloguer.look_in(store, run, _PATIENCE_S).summary
+        summary = project.cataloguer.look_in(store, run, _TIMEOUT_S).summary
         if "holdout" in summary["splits"]:
             get_session(request).record_access(store, run)
             summary = {**summary, "looks": len(store.looks(run.suite.digest))}
@@ -71,23 +71,25 @@ def get_progress(request: Request, run_id: RunId) -> Response:
     project = get_project(request)
     with project.store() as store:
         run = load_run(store, run_id)
-        return json_response(_progress(store, run, project.cataloguer.look_in(store, run, _SHORT_S)))
+        return json_response(
+            _progress(store, run, project.cataloguer.look_in(store, run, _PROGRESS_TIMEOUT_S))
+        )
 
 
-def _progress(store: Store, run: Run, looked: Looked) -> dict[str, Any]:
+def _progress(store: Store, run: Run, run_summary: Looked) -> dict[str, Any]:
     counts = listing.row(listed(store, run))
-    done = run.planned - counts["missing"]
-    took = ((run.finished_at or datetime.now(UTC)) - run.started_at).total_seconds()
-    rate = done / took if looked.alive and took > 0 else None
+    done_count = run.planned - counts["missing"]
+    elapsed_s = ((run.finished_at or datetime.now(UTC)) - run.started_at).total_seconds()
+    rate = done_count / elapsed_s if run_summary.alive and elapsed_s > 0 else None
     return {
         **{name: counts[name] for name in models.RunProgress.model_fields if name in counts},
-        "status": looked.status,
-        "alive": looked.alive,
-        "done": done,
-        "waiting": max(0, looked.stored - done),
+        "status": run_summary.status,
+        "alive": run_summary.alive,
+        "done": done_count,
+        "waiting": max(0, run_summary.stored - done_count),
         "per_second": None if rate is None else round(rate, 3),
         "seconds_left": round(counts["missing"] / rate, 1) if rate else None,
-        "cost_usd": looked.summary["cost_usd"],
+        "cost_usd": run_summary.summary["cost_usd"],
         "at": utc(datetime.now(UTC)),
     }
 

@@ -12,7 +12,7 @@ from proctor.protocols import Store
 from proctor.reports.formatting import utc
 from proctor.services.runs.reading.estimate_record import Estimate
 from proctor.web.api.models import starts as models
-from proctor.web.api.problems import Conflict, wrong_fields
+from proctor.web.api.problems import Conflict, wrong_fields_response
 from proctor.web.api.requests import JSON, LOCATION, EmptyBody, Group, RunId
 from proctor.web.api.responses import json_response
 from proctor.web.project import Project, get_project
@@ -33,11 +33,11 @@ def estimate_run(request: Request, body: models.RunRequest) -> Response:
     project = get_project(request)
     try:
         with project.store() as store:
-            run_form = validate_form(store, _given(body), load_run_context(project))
-            found = make_estimate(project, store, run_form)
+            run_form = validate_form(store, _to_raw_form(body), load_run_context(project))
+            estimate = make_estimate(project, store, run_form)
     except FormErrors as error:
-        return _refused(error, request)
-    return json_response(_estimate_row(found, shell_command(project, run_form.words)))
+        return _form_error_response(error, request)
+    return json_response(_estimate_row(estimate, shell_command(project, run_form.arguments)))
 
 
 @router.post(
@@ -52,17 +52,17 @@ def start_run(request: Request, body: models.StartRequest) -> Response:
 
     Follow `Location` until `runs` has the ids, then `/runs/{run_id}/progress`.
     """
-    project, given = get_project(request), _given(body)
+    project, raw_form = get_project(request), _to_raw_form(body)
     try:
         with project.store() as store:
-            run_form = validate_form(store, given, load_run_context(project))
+            run_form = validate_form(store, raw_form, load_run_context(project))
             _check_new(store, get_run_processes(project), body.group, run_form)
             make_estimate(project, store, run_form)
-            begun = start(project, run_form, group=body.group, given=given)
-            row = _start_row(project, store, begun)
+            started_run = start(project, run_form, group=body.group, raw_form=raw_form)
+            row = _start_row(project, store, started_run)
     except FormErrors as error:
-        return _refused(error, request)
-    return json_response(row, 202, {"location": f"/api/v1/starts/{begun.group}"})
+        return _form_error_response(error, request)
+    return json_response(row, 202, {"location": f"/api/v1/starts/{started_run.group}"})
 
 
 @router.get("/starts/{group}", response_model=models.Start, responses={404: {}})
@@ -70,7 +70,7 @@ def get_start(request: Request, group: Group) -> Response:
     """Runs that were started here: whether the process is at work, what it says, and which runs are there."""
     project = get_project(request)
     with project.store() as store:
-        return json_response(_start_row(project, store, _found(project, group)))
+        return json_response(_start_row(project, store, _find_start(project, group)))
 
 
 @router.post(
@@ -83,7 +83,7 @@ def get_start(request: Request, group: Group) -> Response:
 def stop_start(request: Request, group: Group, _body: EmptyBody) -> Response:
     """Stop what was started, as Ctrl-C does; what finished is kept, and each run can be resumed."""
     project = get_project(request)
-    if not get_run_processes(project).stop(_found(project, group)):
+    if not get_run_processes(project).stop(_find_start(project, group)):
         raise Conflict(f"Nothing is at work as {group!r} any more.")
     return json_response({"run": None, "group": group, "stopping": True}, 202)
 
@@ -119,11 +119,11 @@ def resume_run(request: Request, run_id: RunId, _body: EmptyBody) -> Response:
         run = load_run(store, run_id)
         if why := reason_not_resumable(store, run):
             raise Conflict(why)
-        begun = get_run_processes(project).resume(run)
-        if begun is None:
+        started_run = get_run_processes(project).resume(run)
+        if started_run is None:
             raise Conflict(f"Run {run.id} is being made already.")
-        row = _start_row(project, store, begun)
-    return json_response(row, 202, {"location": f"/api/v1/starts/{begun.group}"})
+        row = _start_row(project, store, started_run)
+    return json_response(row, 202, {"location": f"/api/v1/starts/{started_run.group}"})
 
 
 def _check_new(store: Store, processes: RunProcesses, group: str | None, run_form: RunForm) -> None:
@@ -134,28 +134,28 @@ def _check_new(store: Store, processes: RunProcesses, group: str | None, run_for
     """
     if group is None:
         return
-    known = processes.find(group)
-    if known is not None:
-        if not known.runs(run_form.words):
+    earlier = processes.find(group)
+    if earlier is not None:
+        if not earlier.is_same_command(run_form.arguments):
             raise Conflict(f"Something else was started as {group!r} already. Choose another group.")
     elif any(group in (run.group, run.id) for run in store.runs()):
         raise Conflict(f"There is a group or a run {group!r} in the store already. Choose another group.")
 
 
-def _found(project: Project, group: str) -> StartedRun:
-    begun = get_run_processes(project).find(group)
-    if begun is None:
+def _find_start(project: Project, group: str) -> StartedRun:
+    started_run = get_run_processes(project).find(group)
+    if started_run is None:
         raise PageNotFound(f"Nothing was started here as {group!r}.")
-    return begun
+    return started_run
 
 
 # --- bodies to choices, and back ---------------------------------------------------------------------------
 
 
-def _given(body: models.RunRequest) -> RawForm:
+def _to_raw_form(body: models.RunRequest) -> RawForm:
     """A body as the fields of the page."""
     numbers = {name: getattr(body, name) for name in NUMBER_FIELDS}
-    words: dict[str, list[str]] = {
+    fields: dict[str, list[str]] = {
         "suite": [body.suite],
         "version": [body.version or ""],
         "target": body.targets,
@@ -166,28 +166,28 @@ def _given(body: models.RunRequest) -> RawForm:
         "reuse": ["" if body.reuse is None else "yes" if body.reuse else "no"],
         **{name: [f"{value:.12g}"] for name, value in numbers.items() if value is not None},
     }
-    return words
+    return fields
 
 
-def _refused(error: FormErrors, request: Request) -> Response:
-    wrong = {_FIELDS.get(field, field): sentence for field, sentence in error.wrong.items()}
-    return wrong_fields(wrong, request.url.path)
+def _form_error_response(error: FormErrors, request: Request) -> Response:
+    messages = {_FIELDS.get(field, field): sentence for field, sentence in error.errors.items()}
+    return wrong_fields_response(messages, request.url.path)
 
 
-def _start_row(project: Project, store: Store, begun: StartedRun) -> dict[str, Any]:
+def _start_row(project: Project, store: Store, started_run: StartedRun) -> dict[str, Any]:
     processes = get_run_processes(project)
-    alive = processes.is_alive(begun)
+    alive = processes.is_alive(started_run)
     return {
-        "group": begun.group,
-        "command": begun.command,
+        "group": started_run.group,
+        "command": started_run.command,
         "alive": alive,
-        "runs": [run.id for run in processes.runs(store, begun.group)],
-        "said": processes.said(begun),
-        "started_at": utc(begun.started_at),
+        "runs": [run.id for run in processes.list_runs(store, started_run.group)],
+        "said": processes.output(started_run),
+        "started_at": utc(started_run.started_at),
     }
 
 
-def _estimate_row(found: Estimate, command: str) -> dict[str, Any]:
+def _estimate_row(estimate: Estimate, command: str) -> dict[str, Any]:
     shares = [
         {
             "name": share.name,
@@ -199,8 +199,8 @@ def _estimate_row(found: Estimate, command: str) -> dict[str, Any]:
             "cost_usd": share.cost_usd,
             "seconds": share.seconds,
         }
-        for share in found.shares
+        for share in estimate.shares
     ]
     names = ("sentence", "cases", "dev", "holdout", "targets", "calls", "judge_calls", "at_most")
-    row = {name: getattr(found, name) for name in (*names, "cost_usd", "seconds")}
-    return {**row, "notes": list(found.notes), "shares": shares, "command": command}
+    row = {name: getattr(estimate, name) for name in (*names, "cost_usd", "seconds")}
+    return {**row, "notes": list(estimate.notes), "shares": shares, "command": command}

@@ -26,12 +26,12 @@ def list_targets(request: Request) -> Response:
     except ProctorError as error:
         raise UsageError(str(error)) from None
     allowed_targets = list_allowed_targets(context)
-    rows = [{"name": one.name, "kind": _kind(context, one)} for one in allowed_targets.targets]
+    rows = [{"name": target.name, "kind": _kind(context, target)} for target in allowed_targets.targets]
     return json_response({"targets": rows})
 
 
-def _kind(context: RunContext, one: AllowedTarget) -> str:
+def _kind(context: RunContext, target: AllowedTarget) -> str:
     try:
-        return context.names.spec(one.name, Params(), judged=False).kind
+        return context.names.spec(target.name, Params(), judged=False).kind
     except ProctorError:  # its entry is wrong or a variable is not set, which whoever runs it is told
-        return one.what.partition(" ")[0]
+        return target.description.partition(" ")[0]

@@ -23,38 +23,40 @@ from proctor.web.templates_env import PageNotFound, load_run
 
 router = APIRouter(prefix="/runs/{run_id}/trials", tags=["trials"])
 
-_PATIENCE_S = 5.0
+_TIMEOUT_S = 5.0
 """So long a request waits while a run is looked through for the first time."""
 
 
 @router.get("", response_model=models.TrialPage, responses={404: {}})
-def list_trials(request: Request, run_id: RunId, asked: Annotated[models.TrialFilter, Query()]) -> Response:
+def list_trials(request: Request, run_id: RunId, query: Annotated[models.TrialFilter, Query()]) -> Response:
     """The finished trials of a run that fit, whole; those held out are sealed until the run is revealed.
 
     Who sees which of them passed knows the holdout's pass rate, so this counts as a look at it.
     """
     project, session = get_project(request), get_session(request)
-    wanted = Wanted(
-        verdicts=tuple(asked.verdict),
-        tags=tuple(asked.tag),
-        graders=tuple(asked.grader),
-        missed=tuple(asked.missed),
-        category=asked.category,
-        split=asked.split,
-        case=asked.case,
-        text=asked.text,
+    trial_filter = Wanted(
+        verdicts=tuple(query.verdict),
+        tags=tuple(query.tag),
+        graders=tuple(query.grader),
+        missed=tuple(query.missed),
+        category=query.category,
+        split=query.split,
+        case=query.case,
+        text=query.text,
     )
     with project.store() as store:
         run = load_run(store, run_id)
-        looked = project.cataloguer.look_in(store, run, _PATIENCE_S)
-        if "holdout" in looked.summary["splits"]:
+        run_summary = project.cataloguer.look_in(store, run, _TIMEOUT_S)
+        if "holdout" in run_summary.summary["splits"]:
             session.record_access(store, run)
         revealed = run.id in session.revealed
-        page = project.catalogue.page(run.id, wanted, asked.sort, asked.after, asked.limit, revealed=revealed)
-        asked_cases = cache(lambda position: _leaf(project, run, position, reveal=revealed))
-        rows = [_row(asked_cases(line.position), line.repeat) for line in page.lines]
-    told = {"trials": rows, "total": page.total, "whole": looked.whole}
-    return json_response({**told, "next": page.next, "previous": page.previous})
+        page = project.catalogue.page(
+            run.id, trial_filter, query.sort, query.after, query.limit, revealed=revealed
+        )
+        load_case = cache(lambda position: _load_case(project, run, position, reveal=revealed))
+        rows = [_row(load_case(line.position), line.repeat) for line in page.lines]
+    body = {"trials": rows, "total": page.total, "whole": run_summary.whole}
+    return json_response({**body, "next": page.next, "previous": page.previous})
 
 
 @router.get("/{position}/{repeat}", response_model=models.Trial, responses={404: {}})
@@ -63,19 +65,19 @@ def get_trial(request: Request, run_id: RunId, position: Position, repeat: Repea
     project = get_project(request)
     with project.store() as store:
         run = load_run(store, run_id)
-        found = _leaf(project, run, position, reveal=run.id in get_session(request).revealed)
+        case_detail = _load_case(project, run, position, reveal=run.id in get_session(request).revealed)
     try:
-        return json_response(_row(found, repeat))
+        return json_response(_row(case_detail, repeat))
     except NothingSelected as error:
         raise PageNotFound(str(error)) from None
 
 
-def _leaf(project: Project, run: Run, position: int, *, reveal: bool) -> AskedCase:
+def _load_case(project: Project, run: Run, position: int, *, reveal: bool) -> AskedCase:
     try:
         return asked_case(project.store_path, run, position, reveal=reveal, history=0)
     except NothingSelected as error:
         raise PageNotFound(str(error)) from None
 
 
-def _row(found: AskedCase, repeat: int) -> dict[str, Any]:
-    return {"position": found.position, **trial_row(found.run, found.row(repeat))}
+def _row(case_detail: AskedCase, repeat: int) -> dict[str, Any]:
+    return {"position": case_detail.position, **trial_row(case_detail.run, case_detail.row(repeat))}

@@ -27,9 +27,9 @@ router = APIRouter()
 
 MAX_TEXT_LENGTH = 100_000
 """Letters of a text that are shown; browsers take seconds for more, and the raw trial has all."""
-_PATIENCE_S = 0.3
+_TIMEOUT_S = 0.3
 """So long a page waits for the neighbours of a case in a run that nobody has looked through yet."""
-_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Kinds of files that a browser only draws; anything else is handed over as bytes."""
 _THINKING = re.compile(r"\A\s*<think>(.*?)</think>\s*", re.DOTALL | re.IGNORECASE)
 
@@ -41,35 +41,35 @@ class AttachmentView(Struct, frozen=True):
     attachment: Attachment
 
     @property
-    def is_picture(self) -> bool:
+    def is_image(self) -> bool:
         """Whether it can be drawn."""
-        return self.attachment.media_type in _PICTURES
+        return self.attachment.media_type in _IMAGE_TYPES
 
 
 @router.get("/runs/{run_id}/cases/{position}")
 def case(request: Request, run_id: str, position: int, repeat: int | None = None) -> Response:
     """A case of a run, with one of its repeats."""
-    found = _leaf(request, run_id, position, history=True)
-    row = found.rows[0] if repeat is None else _row(found, repeat)
-    looked = get_project(request).cataloguer.look(run_id, _PATIENCE_S)
-    before, after = _beside(request, found, row)
-    shown, thinking = _without_thinking(row)
+    case_detail = _load_case(request, run_id, position, history=True)
+    row = case_detail.rows[0] if repeat is None else _row(case_detail, repeat)
+    run_summary = get_project(request).cataloguer.look(run_id, _TIMEOUT_S)
+    before, after = _neighbours(request, case_detail, row)
+    visible_row, thinking = _without_thinking(row)
     return render_page(
         request,
         "case.html",
-        asked_case=found,
-        row=shown,
+        asked_case=case_detail,
+        row=visible_row,
         thinking=thinking,
-        answer=(f"repeat {row.trial.repeat} " if found.planned > 1 else "") + briefly(row),
+        answer=(f"repeat {row.trial.repeat} " if case_detail.planned > 1 else "") + briefly(row),
         facts=_facts(row),
         files=_files(row),
         own_messages=() if row.trial.output is None else row.trial.output.messages,
         before=before,
         after=after,
-        looked=looked,
+        run_summary=run_summary,
         longest=MAX_TEXT_LENGTH,
         filters=filter_query(request),
-        command=_command(found),
+        command=_command(case_detail),
         score_of=score_of,
         spoken=lambda other: _without_thinking(other)[0].trial.output,
     )
@@ -78,23 +78,26 @@ def case(request: Request, run_id: str, position: int, repeat: int | None = None
 @router.get("/runs/{run_id}/cases/{position}/{repeat}.json")
 def raw(request: Request, run_id: str, position: int, repeat: int) -> Response:
     """One trial with its case, as data."""
-    found = _leaf(request, run_id, position)
-    row = _row(found, repeat)
-    data = {**trial_row(found.run, row), "position": position, "case": to_builtins(row.case)}
+    case_detail = _load_case(request, run_id, position)
+    row = _row(case_detail, repeat)
+    data = {**trial_row(case_detail.run, row), "position": position, "case": to_builtins(row.case)}
     return Response(_utf8(as_json(data) + "\n"), media_type="application/json")
 
 
 @router.get("/runs/{run_id}/cases/{position}/attachments/{number}")
 def attachment(request: Request, run_id: str, position: int, number: int) -> Response:
     """A file that was sent with the question, to be kept: never as something that a browser runs."""
-    found = _leaf(request, run_id, position)
-    files = _files(found.rows[0])
+    case_detail = _load_case(request, run_id, position)
+    files = _files(case_detail.rows[0])
     if not 0 <= number < len(files):
         raise PageNotFound("This case has no such attachment, or it is sealed.")
-    filed = files[number].attachment
-    data = filed.data if filed.text is None else _utf8(filed.text)
-    kind = filed.media_type if files[number].is_picture else "application/octet-stream"
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", filed.path.rpartition("/")[2])[-80:].lstrip(".") or "attachment"
+    attached_file = files[number].attachment
+    data = attached_file.data if attached_file.text is None else _utf8(attached_file.text)
+    kind = attached_file.media_type if files[number].is_image else "application/octet-stream"
+    name = (
+        re.sub(r"[^A-Za-z0-9._-]+", "_", attached_file.path.rpartition("/")[2])[-80:].lstrip(".")
+        or "attachment"
+    )
     headers = {
         "content-disposition": f'attachment; filename="{name}"',
         "content-security-policy": "default-src 'none'; sandbox",
@@ -103,7 +106,7 @@ def attachment(request: Request, run_id: str, position: int, number: int) -> Res
     return Response(data, media_type=kind, headers=headers)
 
 
-def _leaf(request: Request, run_id: str, position: int, *, history: bool = False) -> AskedCase:
+def _load_case(request: Request, run_id: str, position: int, *, history: bool = False) -> AskedCase:
     project = get_project(request)
     with project.store() as store:
         run = load_run(store, run_id)
@@ -116,9 +119,9 @@ def _leaf(request: Request, run_id: str, position: int, *, history: bool = False
             raise PageNotFound(str(error)) from None
 
 
-def _row(found: AskedCase, repeat: int) -> Row:
+def _row(case_detail: AskedCase, repeat: int) -> Row:
     try:
-        return found.row(repeat)
+        return case_detail.row(repeat)
     except NothingSelected as error:
         raise PageNotFound(str(error)) from None
 
@@ -126,11 +129,11 @@ def _row(found: AskedCase, repeat: int) -> Row:
 def _without_thinking(row: Row) -> tuple[Row, str]:
     """The trial without what its model thought before it answered, and that."""
     output = row.trial.output
-    thought = None if output is None else _THINKING.match(output.text)
-    if output is None or thought is None:
+    match = None if output is None else _THINKING.match(output.text)
+    if output is None or match is None:
         return row, ""
-    shown = replace(row.trial, output=replace(output, text=output.text[thought.end() :]))
-    return replace(row, trial=shown), thought[1].strip()
+    trial = replace(row.trial, output=replace(output, text=output.text[match.end() :]))
+    return replace(row, trial=trial), match[1].strip()
 
 
 def _files(row: Row) -> list[AttachmentView]:
@@ -178,14 +181,16 @@ def _facts(row: Row) -> list[tuple[str, str]]:
 _STAGES = {"setup": "its workspace was made", "target": "the target was asked", "grading": "it was graded"}
 
 
-def _tokens(taken: int, given: int, cached: int) -> str:
-    return f"{taken:,} in{f' ({cached:,} cached)' if cached else ''}, {given:,} out"
+def _tokens(input_tokens: int, output_tokens: int, cached_tokens: int) -> str:
+    return (
+        f"{input_tokens:,} in{f' ({cached_tokens:,} cached)' if cached_tokens else ''}, {output_tokens:,} out"
+    )
 
 
-def _command(found: AskedCase) -> str:
+def _command(case_detail: AskedCase) -> str:
     """The command line that shows the same."""
-    line = f"proctor runs show {found.run.id} --case {shlex.quote(found.rows[0].trial.case_id)}"
-    return f"{line} --reveal" if found.is_held_out and not found.sealed else line
+    line = f"proctor runs show {case_detail.run.id} --case {shlex.quote(case_detail.rows[0].trial.case_id)}"
+    return f"{line} --reveal" if case_detail.is_held_out and not case_detail.sealed else line
 
 
 def _utf8(text: str) -> bytes:
@@ -196,9 +201,9 @@ def _utf8(text: str) -> bytes:
 # --- where one came from -----------------------------------------------------------------------------------
 
 
-def _beside(request: Request, found: AskedCase, row: Row) -> tuple[str | None, str | None]:
+def _neighbours(request: Request, case_detail: AskedCase, row: Row) -> tuple[str | None, str | None]:
     """The addresses of the trials before and after this one, within the filter one came from."""
-    project, run = get_project(request), found.run
+    project, run = get_project(request), case_detail.run
     before, after = project.catalogue.around(
         run.id,
         parse_filter(request),
@@ -208,10 +213,10 @@ def _beside(request: Request, found: AskedCase, row: Row) -> tuple[str | None, s
     )
     filters = filter_query(request)
 
-    def address(place: tuple[int, int] | None) -> str | None:
-        if place is None:
+    def address(position: tuple[int, int] | None) -> str | None:
+        if position is None:
             return None
-        repeat = place[1] if found.planned > 1 or place[1] else None
-        return url(f"/runs/{run.id}/cases/{place[0]}", repeat=repeat, **filters)
+        repeat = position[1] if case_detail.planned > 1 or position[1] else None
+        return url(f"/runs/{run.id}/cases/{position[0]}", repeat=repeat, **filters)
 
     return address(before), address(after)

@@ -39,11 +39,11 @@ from proctor.web.templates_env import PageNotFound, load_run, render_fragment, r
 
 router = APIRouter()
 
-_PATIENCE_S = 2.5
+_TIMEOUT_S = 2.5
 """For so long a request waits for a certificate; whatever takes longer is followed on the page."""
-_OFFERED = 50
+_MAX_RUNS = 50
 """So many of the newest runs are offered."""
-_LISTED = 100
+_MAX_LISTED = 100
 _MEANING = {
     "verified": "every score was derived from the answers again, and a trusted key signed it.",
     "recounted": "some scores are those of judges or programs, and were counted as they stand.",
@@ -59,46 +59,46 @@ def certificates(request: Request, run: str = "", task: str = "") -> Response:
     project = get_project(request)
     with project.store() as store:
         if run:
-            return _one(request, store, run, task)
-        all_kept = load_certificates(project)
-        newest = all_kept[0].said if all_kept else None
+            return _certificate_page(request, store, run, task)
+        all_certificates = load_certificates(project)
+        newest = all_certificates[0].document if all_certificates else None
         return render_page(
             request,
             "certificates.html",
-            answer="No certificate yet" if newest is None else sentence(newest, _looks(store, newest)),
-            kept=all_kept[:_LISTED],
-            more=len(all_kept) - _LISTED,
-            runs=_offered(store),
-            **_keys(project),
+            answer="No certificate yet" if newest is None else sentence(newest, _access_count(store, newest)),
+            kept=all_certificates[:_MAX_LISTED],
+            more=len(all_certificates) - _MAX_LISTED,
+            runs=_certifiable_runs(store),
+            **_signing_options(project),
         )
 
 
-def _one(request: Request, store: Store, run_id: str, task_id: str) -> Response:
+def _certificate_page(request: Request, store: Store, run_id: str, task_id: str) -> Response:
     project = get_project(request)
-    made = find_certificate(project, run_id)
-    run = _run_if_there(store, run_id)
-    if made is None and run is None:
+    certificate = find_certificate(project, run_id)
+    run = _find_run(store, run_id)
+    if certificate is None and run is None:
         raise PageNotFound(f"There is no run {run_id!r} here, and no certificate of one.")
     task = get_task_runner(request).find(task_id) if task_id else None
     answer = f"Run {run_id} has no certificate yet"
-    if made is not None:
-        answer = sentence(made.said, _looks(store, made.said))
+    if certificate is not None:
+        answer = sentence(certificate.document, _access_count(store, certificate.document))
     return render_page(
         request,
         "certificate.html",
         answer=answer,
         run_id=run_id,
         run=run,
-        made=made,
+        made=certificate,
         task=None if task is None or task.has_ended else task,
-        wrong=_wrong(task),
-        hinders=None if run is None else _hinders(store, run),
-        conditions=[] if run is None else [one.sentence for one in conditions(run)],
+        wrong=_task_error(task),
+        hinders=None if run is None else _obstacle(store, run),
+        conditions=[] if run is None else [condition.sentence for condition in conditions(run)],
         splits=run is not None and run.suite.split_rule is not None,
         command=f"proctor certify {shlex.quote(run_id)} -o certificate.json -o certificate.md -o badge.svg",
         meaning=_MEANING,
-        colour="" if made is None else _colour(made.said),
-        **_keys(project),
+        colour="" if certificate is None else _badge_colour(certificate.document),
+        **_signing_options(project),
     )
 
 
@@ -110,29 +110,31 @@ def create(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
         run = load_run(store, form.text("run"))
         check_finished(store, run)
     key, public = certificate_files.resolve_key(project, form.text("key")), form.text("what") == "public"
-    fewest = _fewest(form.text("fewest"))
-    task = _begun(tasks, project, run, key, None if public else fewest, public=public)
-    if task.wait(_PATIENCE_S) and _wrong(task) is None:
+    min_cases = _parse_min_cases(form.text("fewest"))
+    task = _submit(tasks, project, run, key, None if public else min_cases, public=public)
+    if task.wait(_TIMEOUT_S) and _task_error(task) is None:
         get_session(request).flash("The public bundle is made." if public else "The certificate is made.")
         return RedirectResponse(url("/certificates", run=run.id), 303)
     return RedirectResponse(url("/certificates", run=run.id, task=task.id), 303)
 
 
-def _begun(
-    tasks: TaskRunner, project: Project, run: Run, key: str | None, fewest: int | None, *, public: bool
+def _submit(
+    tasks: TaskRunner, project: Project, run: Run, key: str | None, min_cases: int | None, *, public: bool
 ) -> Task[KeptCertificate]:
     if public:
-        return tasks.ask(
+        return tasks.submit(
             ("public bundle", run.id, key),
-            lambda told: certificate_files.create_public_bundle(project, run, key, told),
+            lambda on_progress: certificate_files.create_public_bundle(project, run, key, on_progress),
             "trials written",
-            lasting=False,
+            cacheable=False,
         )
-    return tasks.ask(
-        ("certificate", run.id, key, fewest),
-        lambda told: certificate_files.create_certificate(project, run, key, told, fewest=fewest),
+    return tasks.submit(
+        ("certificate", run.id, key, min_cases),
+        lambda on_progress: certificate_files.create_certificate(
+            project, run, key, on_progress, min_cases=min_cases
+        ),
         "trials written and checked",
-        lasting=False,
+        cacheable=False,
     )
 
 
@@ -140,10 +142,10 @@ def _begun(
 def progress(request: Request, task_id: str) -> Response:
     """How far a certificate is, live."""
 
-    def shown(task: Task[object]) -> str:
+    def render_progress(task: Task[object]) -> str:
         return render_fragment(request, "certificate_progress.html", task=task)
 
-    return stream_task(get_task_runner(request), task_id, shown)
+    return stream_task(get_task_runner(request), task_id, render_progress)
 
 
 @router.get("/certificates/file")
@@ -151,15 +153,15 @@ def file(request: Request, run: str, name: str) -> Response:
     """A file of a certificate but for the full bundle, which is asked for by a button."""
     if name == "bundle":
         raise PageNotFound("The full bundle is handed out by the button on the certificate's page.")
-    return _sent(_kept(request, run), name)
+    return _file_response(_require_certificate(request, run), name)
 
 
 @router.post("/certificates/bundle")
 def bundle(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """The full bundle, with everything that is held out, which counts as a look at it."""
-    made = _kept(request, form.text("run"))
-    certificate_files.reveal(get_project(request), get_session(request), made)
-    return _sent(made, "bundle")
+    certificate = _require_certificate(request, form.text("run"))
+    certificate_files.reveal(get_project(request), get_session(request), certificate)
+    return _file_response(certificate, "bundle")
 
 
 @router.post("/certificates/verify")
@@ -168,57 +170,58 @@ def verify(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
     files = form.files("bundle")
     if len(files) != 1:
         raise UsageError("Choose one bundle: an archive that ends in .zip.")
-    checked = check_bundle(get_project(request), files[0].name, files[0].data)
-    return render_page(request, "verified.html", checked=checked)
+    bundle_check = check_bundle(get_project(request), files[0].name, files[0].data)
+    return render_page(request, "verified.html", checked=bundle_check)
 
 
 # --- what is shown -----------------------------------------------------------------------------------------
 
 
-def sentence(said: CertificateDocument, looks: int | None) -> str:
+def sentence(document: CertificateDocument, looks: int | None) -> str:
     """What a certificate comes to, as in `77.5% (62–88%) verified on 40 holdout cases, looked at 3 times`."""
-    named = "case" if said.part == "all" else f"{said.part} case"
-    text = f"{percent(said.pass_rate)} ({interval(said.ci95)}) {said.word} on {counted(said.cases, named)}"
-    if said.part != "holdout" or looks is None:
+    noun = "case" if document.part == "all" else f"{document.part} case"
+    rate = f"{percent(document.pass_rate)} ({interval(document.ci95)})"
+    text = f"{rate} {document.word} on {counted(document.cases, noun)}"
+    if document.part != "holdout" or looks is None:
         return text
     return f"{text}, looked at {'once' if looks == 1 else f'{looks:,} times'}"
 
 
-def _colour(said: CertificateDocument) -> str:
+def _badge_colour(document: CertificateDocument) -> str:
     """What the colour of the badge means."""
-    return why_grey(said.word, said.pass_rate, forced=bool(said.forced)) or MEANING
+    return why_grey(document.word, document.pass_rate, forced=bool(document.forced)) or MEANING
 
 
-def _looks(store: Store, said: CertificateDocument) -> int | None:
-    return len(store.looks(said.suite.digest)) if said.part == "holdout" else None
+def _access_count(store: Store, document: CertificateDocument) -> int | None:
+    return len(store.looks(document.suite.digest)) if document.part == "holdout" else None
 
 
-def _offered(store: Store) -> list[Run]:
+def _certifiable_runs(store: Store) -> list[Run]:
     """The newest runs of which a certificate can be made."""
     finished = fitting(store, Filter(status="finished"))
-    return list(islice((run for run in finished if run.imported is None), _OFFERED))
+    return list(islice((run for run in finished if run.imported is None), _MAX_RUNS))
 
 
-def _keys(project: Project) -> dict[str, Any]:
+def _signing_options(project: Project) -> dict[str, Any]:
     """Who can sign here, by name and never more than that."""
     return {"keys": certificate_files.signing_names(project), "can_sign": certificate_files.can_sign()}
 
 
-def _fewest(typed: str) -> int | None:
+def _parse_min_cases(text: str) -> int | None:
     """So few cases a certificate may be of; None for what is usual.
 
     Raises:
         UsageError: it is no such number.
     """
-    text = typed.strip()
-    if not text:
+    stripped = text.strip()
+    if not stripped:
         return None
-    if not re.fullmatch(r"[0-9]{1,6}", text) or not int(text):
-        raise UsageError(f"{one_line(text[:40])!r} is no number of cases. Give a whole number from 1.")
-    return int(text)
+    if not re.fullmatch(r"[0-9]{1,6}", stripped) or not int(stripped):
+        raise UsageError(f"{one_line(stripped[:40])!r} is no number of cases. Give a whole number from 1.")
+    return int(stripped)
 
 
-def _hinders(store: Store, run: Run) -> str | None:
+def _obstacle(store: Store, run: Run) -> str | None:
     """Why no certificate can be made of a run, as far as that is known at once."""
     try:
         check_finished(store, run)
@@ -227,7 +230,7 @@ def _hinders(store: Store, run: Run) -> str | None:
     return None
 
 
-def _wrong(task: Task[Any] | None) -> str | None:
+def _task_error(task: Task[Any] | None) -> str | None:
     """Why a task came to nothing."""
     if task is None or not task.has_ended:
         return None
@@ -238,26 +241,26 @@ def _wrong(task: Task[Any] | None) -> str | None:
     return None
 
 
-def _run_if_there(store: Store, run_id: str) -> Run | None:
+def _find_run(store: Store, run_id: str) -> Run | None:
     try:
         return load_run(store, run_id)
     except PageNotFound:
         return None
 
 
-def _kept(request: Request, run_id: str) -> KeptCertificate:
-    made = find_certificate(get_project(request), run_id)
-    if made is None:
+def _require_certificate(request: Request, run_id: str) -> KeptCertificate:
+    certificate = find_certificate(get_project(request), run_id)
+    if certificate is None:
         raise PageNotFound(f"There is no certificate of run {run_id!r} here.")
-    return made
+    return certificate
 
 
-def _sent(made: KeptCertificate, name: str) -> Response:
+def _file_response(certificate: KeptCertificate, name: str) -> Response:
     """A file, to be kept and not opened: browsers show none of it as a page of ours."""
     if name not in FILES:
         raise PageNotFound("A certificate has no such file.")
-    own, called, kind = FILES[name]
-    path = made.folder / own
+    file_name, suffix, kind = FILES[name]
+    path = certificate.folder / file_name
     if not path.is_file():
         raise PageNotFound("This file is not there. Make the certificate again.")
-    return FileResponse(path, media_type=kind, filename=f"{made.said.run}.{called}")
+    return FileResponse(path, media_type=kind, filename=f"{certificate.document.run}.{suffix}")

@@ -28,16 +28,16 @@ from proctor.web.tasks import get_task_runner
 from proctor.web.templates_env import PageNotFound, load_run, render_page, url
 
 router = APIRouter()
-_PATIENCE_S = 1.0
+_TIMEOUT_S = 1.0
 """For so long the links to the cases before and after are looked for; else there are none."""
 
-_CAME_TO = {
+_OUTCOMES = {
     (Verdict.PASS, Verdict.PASS): "both passed",
     (Verdict.FAIL, Verdict.FAIL): "both failed",
     (Verdict.PASS, Verdict.FAIL): "broken: the baseline passed, the candidate failed",
     (Verdict.FAIL, Verdict.PASS): "fixed: the baseline failed, the candidate passed",
 }
-Words = Query(default_factory=list)
+RunIds = Query(default_factory=list)
 
 
 class AnswerSide(Struct, frozen=True):
@@ -74,7 +74,7 @@ class CaseNavigation(Struct, frozen=True, kw_only=True):
 def answers(
     request: Request,
     position: int,
-    run: list[str] = Words,
+    run: list[str] = RunIds,
     repeat: int = 0,
     kind: str = "",
     split: Split = "all",
@@ -87,25 +87,30 @@ def answers(
     navigation = CaseNavigation(
         runs=(before.asked_case.run, after.asked_case.run), kind=kind, split=split, by_digest=by_digest
     )
-    previous, following = _beside(request, navigation, after.row)
-    one, other = before.row.trial.output, after.row.trial.output
-    found = (
+    previous, following = _neighbours(request, navigation, after.row)
+    baseline_output, candidate_output = before.row.trial.output, after.row.trial.output
+    diff = (
         None
-        if one is None or other is None
-        else wordwise(one.text[:MAX_TEXT_LENGTH], other.text[:MAX_TEXT_LENGTH])
+        if baseline_output is None or candidate_output is None
+        else wordwise(baseline_output.text[:MAX_TEXT_LENGTH], candidate_output.text[:MAX_TEXT_LENGTH])
     )
     left_out = max(
-        (len(output.text) - MAX_TEXT_LENGTH for output in (one, other) if output is not None), default=0
+        (
+            len(output.text) - MAX_TEXT_LENGTH
+            for output in (baseline_output, candidate_output)
+            if output is not None
+        ),
+        default=0,
     )
     return render_page(
         request,
         "compare_answers.html",
         sides=(before, after),
         answer=_answer(before.row, after.row),
-        found=found,
+        found=diff,
         left_out=max(0, left_out),
         longest=MAX_TEXT_LENGTH,
-        pieces=(found.before, found.after) if found else ((), ()),
+        pieces=(diff.before, diff.after) if diff else ((), ()),
         scores=list(_scores(before.row, after.row)),
         sealed=[side for side in (before, after) if side.row.sealed],
         navigation=navigation,
@@ -142,56 +147,67 @@ def _sides(request: Request, names: list[str], position: int, repeat: int) -> tu
     with project.store() as store:
         runs = [load_run(store, name) for name in names]
     try:
-        one = asked_case(project.store_path, runs[0], position, reveal=runs[0].id in revealed, history=0)
+        baseline = asked_case(project.store_path, runs[0], position, reveal=runs[0].id in revealed, history=0)
         place = same_case(project.store_path, runs[0], position, runs[1])
-        other = asked_case(project.store_path, runs[1], place, reveal=runs[1].id in revealed, history=0)
-        return AnswerSide("baseline", one, one.row(repeat)), AnswerSide("candidate", other, other.row(repeat))
+        candidate = asked_case(project.store_path, runs[1], place, reveal=runs[1].id in revealed, history=0)
+        return AnswerSide("baseline", baseline, baseline.row(repeat)), AnswerSide(
+            "candidate", candidate, candidate.row(repeat)
+        )
     except NothingSelected as error:
         raise PageNotFound(str(error)) from None
 
 
 def _answer(before: Row, after: Row) -> str:
     """What the two came to, in one line."""
-    told = _CAME_TO.get((before.verdict, after.verdict))
-    if told is None:
-        told = (
+    outcome = _OUTCOMES.get((before.verdict, after.verdict))
+    if outcome is None:
+        outcome = (
             f"{before.verdict.value.upper()} in the baseline, {after.verdict.value.upper()} in the candidate"
         )
     failed = next((row for row in (after, before) if row.verdict is Verdict.FAIL and not row.sealed), None)
-    one, other = before.trial.output, after.trial.output
-    if one is not None and other is not None and (one.text, one.tool_calls) == (other.text, other.tool_calls):
-        told += ", with the same answer"
-    return f"{told}: {because(failed.trial)}" if failed is not None else told
+    baseline_output, candidate_output = before.trial.output, after.trial.output
+    if (
+        baseline_output is not None
+        and candidate_output is not None
+        and (baseline_output.text, baseline_output.tool_calls)
+        == (candidate_output.text, candidate_output.tool_calls)
+    ):
+        outcome += ", with the same answer"
+    return f"{outcome}: {because(failed.trial)}" if failed is not None else outcome
 
 
 def _scores(before: Row, after: Row) -> list[tuple[Score | None, Score | None]]:
     """The scores of both by assertion; what only one of them has stands alone."""
-    one, other = list(before.trial.scores), list(after.trial.scores)
-    if [_key(score) for score in one] == [_key(score) for score in other]:
-        return list(zip(one, other, strict=True))
-    left = {_key(score): score for score in other}
-    pairs: list[tuple[Score | None, Score | None]] = [(score, left.pop(_key(score), None)) for score in one]
-    return [*pairs, *zip_longest((), left.values())]
+    baseline_scores, candidate_scores = list(before.trial.scores), list(after.trial.scores)
+    if [_key(score) for score in baseline_scores] == [_key(score) for score in candidate_scores]:
+        return list(zip(baseline_scores, candidate_scores, strict=True))
+    unmatched = {_key(score): score for score in candidate_scores}
+    pairs: list[tuple[Score | None, Score | None]] = [
+        (score, unmatched.pop(_key(score), None)) for score in baseline_scores
+    ]
+    return [*pairs, *zip_longest((), unmatched.values())]
 
 
 def _key(score: Score) -> tuple[str, str]:
     return score.assertion or score.grader, score.name
 
 
-def _beside(request: Request, navigation: CaseNavigation, row: Row) -> tuple[str | None, str | None]:
+def _neighbours(request: Request, navigation: CaseNavigation, row: Row) -> tuple[str | None, str | None]:
     """The addresses of the cases before and after this one in the table one came from."""
     if not navigation.kind:
         return None, None
     query = ComparisonQuery(runs=navigation.runs, split=navigation.split, by_digest=navigation.by_digest)
     task = submit_comparison(get_task_runner(request), get_project(request), query)
-    task.wait(_PATIENCE_S)
+    task.wait(_TIMEOUT_S)
     flips = list_flips(task, navigation.kind)
-    here = (row.trial.case_id, row.trial.repeat)
-    if here not in flips:
+    current = (row.trial.case_id, row.trial.repeat)
+    if current not in flips:
         return None, None
-    places, at = task.result().places, flips.index(here)
-    around = (flips[at - 1] if at else None, flips[at + 1] if at + 1 < len(flips) else None)
-    before, after = (None if one is None else navigation.address(places[one[0]], one[1]) for one in around)
+    places, index = task.result().positions, flips.index(current)
+    neighbours = (flips[index - 1] if index else None, flips[index + 1] if index + 1 < len(flips) else None)
+    before, after = (
+        None if flip is None else navigation.address(places[flip[0]], flip[1]) for flip in neighbours
+    )
     return before, after
 
 

@@ -34,7 +34,7 @@ from proctor.web.templates_env import PageNotFound, render_page, url
 
 router = APIRouter()
 
-MOST_EDITED = 2**19
+MAX_EDITED_LENGTH = 2**19
 """So many characters are edited in the page; a longer text is held as a file is, as browsers get slow."""
 DEMO = "demo"
 _STATES = {
@@ -82,8 +82,8 @@ class SuiteForm(Struct, frozen=True, kw_only=True):
 def create(request: Request, name: str = "", version: str = "") -> Response:
     """An empty editor, or one with a saved suite whose next version is to be written."""
     if not name:
-        return _page(request, SuiteForm(), None)
-    text, suite = _written(get_project(request), name, version)
+        return _editor_page(request, SuiteForm(), None)
+    text, suite = _load_for_editing(get_project(request), name, version)
     suite_form = SuiteForm(
         name=suite.name,
         file_name="" if text is None else "suite",
@@ -94,13 +94,13 @@ def create(request: Request, name: str = "", version: str = "") -> Response:
         get_session(request).flash(
             f"{suite.title} is too large, or too many files, to be edited here. Export it."
         )
-    return _page(request, suite_form, None)
+    return _editor_page(request, suite_form, None)
 
 
 @router.get("/suites/check")
 @router.get("/suites/save")
 @router.get("/suites/demo")
-def begin_anew(_request: Request) -> Response:
+def redirect_to_editor(_request: Request) -> Response:
     """Where somebody comes who opens the address of a form again."""
     return RedirectResponse("/suites/new", 303)
 
@@ -109,7 +109,7 @@ def begin_anew(_request: Request) -> Response:
 def demo(request: Request) -> Response:
     """A sample suite in the editor, looked over and ready to be saved."""
     suite_form = SuiteForm(name=DEMO, text=_demo(), file_name="demo.jsonl")
-    return _looked_over(request, suite_form, of_text(suite_form.text, suite_form.file_name))
+    return _checked_page(request, suite_form, of_text(suite_form.text, suite_form.file_name))
 
 
 @router.post("/suites/check")
@@ -117,13 +117,13 @@ def check(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Re
     """Everything that is wrong or doubtful, at its line, and what would be sent."""
     suite_form = _parse_form(form)
     try:
-        return _looked_over(request, suite_form, _upload(request, form, suite_form))
+        return _checked_page(request, suite_form, _upload(request, form, suite_form))
     except ProctorError as error:
-        return _refused(request, suite_form, error)
+        return _refused_page(request, suite_form, error)
 
 
 @router.post("/suites/save")
-def keep(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+def save_version(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """The next version, or what keeps it from being saved."""
     suite_form = _parse_form(form)
     project = get_project(request)
@@ -140,10 +140,10 @@ def keep(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Res
                 options=options_of(project.config),
             )
     except SuiteError:
-        return _looked_over(request, suite_form, upload, status=400)
+        return _checked_page(request, suite_form, upload, status=400)
     except UsageError as error:
-        return _refused(request, suite_form, error)
-    get_session(request).flash(_told(saved))
+        return _refused_page(request, suite_form, error)
+    get_session(request).flash(_saved_message(saved))
     return RedirectResponse(url("/suite", name=saved.suite.name, version=saved.suite.version), 303)
 
 
@@ -167,14 +167,18 @@ def _upload(request: Request, form: PageForm, suite_form: SuiteForm) -> Upload:
     Raises:
         UsageError: it is nothing that can be read; says what is wrong with it.
     """
-    sent = form.files("file")
-    if len(sent) == 1 and is_zip(sent[0].data):
-        return of_files(unpacked(sent[0].data), splitext(basename(sent[0].name))[0])
-    if len(sent) == 1:
-        return of_text(decoded(sent[0].data, sent[0].name), sent[0].name, suite_form.dialect or None)
-    if sent:
-        check_paths([one.name for one in sent])
-        return of_files({one.name: one.data for one in sent})
+    uploaded_files = form.files("file")
+    if len(uploaded_files) == 1 and is_zip(uploaded_files[0].data):
+        return of_files(unpacked(uploaded_files[0].data), splitext(basename(uploaded_files[0].name))[0])
+    if len(uploaded_files) == 1:
+        return of_text(
+            decoded(uploaded_files[0].data, uploaded_files[0].name),
+            uploaded_files[0].name,
+            suite_form.dialect or None,
+        )
+    if uploaded_files:
+        check_paths([file.name for file in uploaded_files])
+        return of_files({file.name: file.data for file in uploaded_files})
     if suite_form.key:
         upload = get_pending_uploads(get_project(request)).get(get_session(request).id, suite_form.key)
         if upload is None:
@@ -200,26 +204,26 @@ def _demo() -> str:
     return files("proctor.web").joinpath("demo.jsonl").read_text("utf-8")
 
 
-def _written(project: Project, name: str, version: str) -> tuple[str | None, Suite]:
+def _load_for_editing(project: Project, name: str, version: str) -> tuple[str | None, Suite]:
     """A saved suite as a text to edit; None where it is more than a text."""
     with project.store() as store:
         suite = store.suite(name, version or None)
         if suite is None:
             raise PageNotFound(f"There is no suite {name!r} {version} here.")
-        cases = [stored.case for stored in store.cases(suite.content)]
+        cases = [stored_case.case for stored_case in store.cases(suite.content)]
     for dialect in dict.fromkeys((suite.dialect, "proctor")):
         if dialect in RENDERERS.names():
-            made = converted(suite, cases, dialect, lossy=False)
-            if not made.failed and made.files.keys() == {MAIN}:
-                text = made.files[MAIN].decode("utf-8")
-                return (text if len(text) <= MOST_EDITED else None), suite
+            conversion = converted(suite, cases, dialect, lossy=False)
+            if not conversion.failed and conversion.files.keys() == {MAIN}:
+                text = conversion.files[MAIN].decode("utf-8")
+                return (text if len(text) <= MAX_EDITED_LENGTH else None), suite
     return None, suite
 
 
 # --- what is shown -----------------------------------------------------------------------------------------
 
 
-def _looked_over(request: Request, suite_form: SuiteForm, upload: Upload, status: int = 200) -> Response:
+def _checked_page(request: Request, suite_form: SuiteForm, upload: Upload, status: int = 200) -> Response:
     project = get_project(request)
     draft = draft_of(
         upload,
@@ -230,27 +234,27 @@ def _looked_over(request: Request, suite_form: SuiteForm, upload: Upload, status
         options=options_of(project.config),
     )
     text = upload.text
-    if text is not None and len(text) <= MOST_EDITED:
-        shown = replace(suite_form, file_name=upload.main, text=text, key="")
+    if text is not None and len(text) <= MAX_EDITED_LENGTH:
+        updated_form = replace(suite_form, file_name=upload.main, text=text, key="")
     else:
         key, uploads, session = suite_form.key, get_pending_uploads(project), get_session(request)
         if not key or uploads.get(session.id, key) != upload:
-            key = uploads.put(session.id, upload)
-        shown = replace(suite_form, file_name="", text="", key=key)
-    return _page(request, shown, draft, status=status)
+            key = uploads.add(session.id, upload)
+        updated_form = replace(suite_form, file_name="", text="", key=key)
+    return _editor_page(request, updated_form, draft, status=status)
 
 
-def _refused(request: Request, suite_form: SuiteForm, error: ProctorError) -> Response:
+def _refused_page(request: Request, suite_form: SuiteForm, error: ProctorError) -> Response:
     """The form with all that was typed, and why it came to nothing."""
     if (
         suite_form.key
         and get_pending_uploads(get_project(request)).get(get_session(request).id, suite_form.key) is None
     ):
         suite_form = replace(suite_form, key="")
-    return _page(request, suite_form, None, status=400, wrong=str(error))
+    return _editor_page(request, suite_form, None, status=400, wrong=str(error))
 
 
-def _page(
+def _editor_page(
     request: Request, suite_form: SuiteForm, draft: Draft | None, *, status: int = 200, wrong: str = ""
 ) -> Response:
     return render_page(
@@ -262,14 +266,14 @@ def _page(
         wrong=wrong,
         answer=first_line(draft) if draft else "",
         split=_split(draft) if draft else "",
-        known=_known(request, suite_form, draft),
+        known=_current_version(request, suite_form, draft),
         annotated=annotate(draft.upload, draft.problems) if draft else None,
         dialects=DIALECTS.names(),
         folder=FOLDER,
     )
 
 
-def _known(request: Request, suite_form: SuiteForm, draft: Draft | None) -> Suite | None:
+def _current_version(request: Request, suite_form: SuiteForm, draft: Draft | None) -> Suite | None:
     """The version that is current under the name it would be saved by."""
     name = suite_form.name or (draft.suite.name if draft and draft.suite else "")
     project = get_project(request)
@@ -282,16 +286,16 @@ def _known(request: Request, suite_form: SuiteForm, draft: Draft | None) -> Suit
 def first_line(draft: Draft) -> str:
     """What looking over a suite came to: `30 cases read, 1 error, 2 leak warnings: fix or ignore …`."""
     errors, warnings = len(draft.errors), len(draft.warnings)
-    leaks = sum(one.code == "leak" for one in draft.warnings)
-    told = [counted(draft.read, "case") + " read"]
-    told += [counted(errors, "error")] * bool(errors)
-    told += [counted(leaks, "leak warning")] * bool(leaks)
-    told += [counted(warnings - leaks, "other warning" if leaks else "warning")] * (warnings > leaks)
+    leaks = sum(problem.code == "leak" for problem in draft.warnings)
+    parts = [counted(draft.read, "case") + " read"]
+    parts += [counted(errors, "error")] * bool(errors)
+    parts += [counted(leaks, "leak warning")] * bool(leaks)
+    parts += [counted(warnings - leaks, "other warning" if leaks else "warning")] * (warnings > leaks)
     if errors:
-        return f"{', '.join(told)}: fix {'it' if errors == 1 else 'them'} before saving"
+        return f"{', '.join(parts)}: fix {'it' if errors == 1 else 'them'} before saving"
     if warnings:
-        return f"{', '.join(told)}: fix or ignore before saving"
-    return f"{told[0]}, no error, no warning: ready to be saved"
+        return f"{', '.join(parts)}: fix or ignore before saving"
+    return f"{parts[0]}, no error, no warning: ready to be saved"
 
 
 def _split(draft: Draft) -> str:
@@ -299,11 +303,11 @@ def _split(draft: Draft) -> str:
     suite = draft.suite
     if suite is None or suite.split_rule is None:
         return ""
-    held = len(draft.holdout) or holdout_size(suite.case_count, suite.split_rule.ratio)
-    return f"{suite.case_count - held:,} dev + {held:,} holdout"
+    holdout_count = len(draft.holdout) or holdout_size(suite.case_count, suite.split_rule.ratio)
+    return f"{suite.case_count - holdout_count:,} dev + {holdout_count:,} holdout"
 
 
-def _told(saved: Saved) -> str:
+def _saved_message(saved: Saved) -> str:
     suite = saved.suite
     cases = counted(suite.case_count, "case")
     return f"Saved {one_line(suite.title)}: {cases}.{_STATES[saved.state]}"

@@ -68,12 +68,12 @@ def login(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Re
     return _log_in(request, form.text("token").strip(), form.text("next", "/"))
 
 
-def _log_in(request: Request, token: str, then: str) -> Response:
+def _log_in(request: Request, token: str, next_address: str) -> Response:
     project, session = get_project(request), get_session(request)
     if project.token is not None and not constant_time_equal(token, project.token):
-        return render_page(request, "login.html", 403, wrong=True, next=then)
+        return render_page(request, "login.html", 403, wrong=True, next=next_address)
     if project.token is not None and not session.is_logged_in:
         project.sessions.log_in(session)
     # Only a place of this server: `//elsewhere` and `/\elsewhere` would be other ones.
-    own = then.startswith("/") and not then.startswith(("//", "/\\"))
-    return RedirectResponse(then if own else "/", 303)
+    is_local = next_address.startswith("/") and not next_address.startswith(("//", "/\\"))
+    return RedirectResponse(next_address if is_local else "/", 303)

@@ -39,39 +39,39 @@ _TIERS = {f"{BUILTIN}cheap": 10, f"{BUILTIN}moderate": 25, f"{BUILTIN}comprehens
 class FormView(Struct, frozen=True, kw_only=True):
     """The form, as it is shown."""
 
-    given: RawForm
+    raw_form: RawForm
     """What was chosen so far."""
     suites: tuple[str, ...]
     """The names of those in the store."""
     versions: tuple[SavedSuite, ...]
     """Of the suite that is chosen, the newest first."""
     allowed_targets: AllowedTargets
-    usual: dict[str, str]
+    defaults: dict[str, str]
     """What counts where a field is left empty."""
-    wrong: dict[str, str]
+    errors: dict[str, str]
     estimate: Estimate | None
     command: str
 
     def value(self, field: str) -> str:
         """The text in a field."""
-        return next(iter(reversed(self.given.get(field, ()))), "") or self.usual.get(field, "")
+        return next(iter(reversed(self.raw_form.get(field, ()))), "") or self.defaults.get(field, "")
 
     def values(self, field: str) -> list[str]:
         """All values of a field that may have several."""
-        return list(self.given.get(field, ()))
+        return list(self.raw_form.get(field, ()))
 
-    def wrong_in(self, field: str) -> str:
+    def error_for(self, field: str) -> str:
         """What is wrong with a field; empty where nothing is."""
-        return self.wrong.get(field, "")
+        return self.errors.get(field, "")
 
     @property
     def answer(self) -> str:
         """The first line of the page."""
         if self.estimate is not None:
             return self.estimate.sentence
-        if self.wrong:
-            wrong = "One choice is" if len(self.wrong) == 1 else f"{len(self.wrong)} choices are"
-            return f"{wrong} to be changed before this can run"
+        if self.errors:
+            errors = "One choice is" if len(self.errors) == 1 else f"{len(self.errors)} choices are"
+            return f"{errors} to be changed before this can run"
         return "Choose a suite, and whom to ask"
 
 
@@ -79,89 +79,101 @@ class FormView(Struct, frozen=True, kw_only=True):
 def show_form(request: Request) -> Response:
     """The form, with what the address chooses already and what that would come to."""
     project = get_project(request)
-    given = {name: request.query_params.getlist(name) for name in FIELDS}
+    raw_form = {name: request.query_params.getlist(name) for name in FIELDS}
     with project.store() as store:
-        shown = _make_view(request, store, given, began=False)
-    return render_page(request, "start.html", shown=shown, group=new_id(), tiers=_TIERS, splits=SPLITS)
+        view = _make_view(request, store, raw_form, is_start=False)
+    return render_page(request, "start.html", view=view, group=new_id(), tiers=_TIERS, splits=SPLITS)
 
 
 @router.post("/run")
 def start_run(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Start what is chosen, or show what it would come to; a form that is sent twice starts one."""
     project = get_project(request)
-    given = {name: form.texts(name) for name in FIELDS}
+    raw_form = {name: form.texts(name) for name in FIELDS}
     if form.text("do") == "estimate":
-        return RedirectResponse(url("/run", **_filled_fields(given)), 303)
+        return RedirectResponse(url("/run", **_filled_fields(raw_form)), 303)
     try:
         with project.store() as store:
-            run_form = validate_form(store, given, load_run_context(project))
+            run_form = validate_form(store, raw_form, load_run_context(project))
             make_estimate(project, store, run_form)
     except FormErrors:
         with project.store() as store:
-            shown = _make_view(request, store, given, began=True)
-        values = {"shown": shown, "group": new_id(), "tiers": _TIERS, "splits": SPLITS}
+            view = _make_view(request, store, raw_form, is_start=True)
+        values = {"view": view, "group": new_id(), "tiers": _TIERS, "splits": SPLITS}
         return render_page(request, "start.html", 422, **values)
-    started = _once(request, run_form, given, form.text("group"))
-    return RedirectResponse(f"/starts/{started}", 303)
+    group_id = _start_once(request, run_form, raw_form, form.text("group"))
+    return RedirectResponse(f"/starts/{group_id}", 303)
 
 
-def _once(request: Request, run_form: RunForm, given: RawForm, group: str) -> str:
+def _start_once(request: Request, run_form: RunForm, raw_form: RawForm, group: str) -> str:
     """The id of what is started; the form's own, unless that was used for something else."""
     project = get_project(request)
-    known = get_run_processes(project).find(group)
-    if known is not None and not known.runs(run_form.words):
+    earlier = get_run_processes(project).find(group)
+    if earlier is not None and not earlier.is_same_command(run_form.arguments):
         group = new_id()
-    elif known is not None:
+    elif earlier is not None:
         get_session(request).flash("This was started already. Run it again from its page.")
-    return start(project, run_form, group=group or None, given=_filled_fields(given)).group
+    return start(project, run_form, group=group or None, raw_form=_filled_fields(raw_form)).group
 
 
-def _filled_fields(given: RawForm) -> dict[str, list[str]]:
+def _filled_fields(raw_form: RawForm) -> dict[str, list[str]]:
     """The fields that were filled in."""
-    filled = {name: [value for value in values if value.strip()] for name, values in given.items()}
-    return {name: values for name, values in filled.items() if values}
+    filled_values = {name: [value for value in values if value.strip()] for name, values in raw_form.items()}
+    return {name: values for name, values in filled_values.items() if values}
 
 
-def _make_view(request: Request, store: Store, given: RawForm, *, began: bool) -> FormView:
+def _make_view(request: Request, store: Store, raw_form: RawForm, *, is_start: bool) -> FormView:
     """The form with these values, and what is wrong with them.
 
     Args:
         request: what asks for it.
         store: where suites are.
-        given: what was chosen.
-        began: it was to be started, so that whatever is missing is wrong.
+        raw_form: what was chosen.
+        is_start: it was to be started, so that whatever is missing is wrong.
     """
     project = get_project(request)
     context = load_run_context(project)
-    run_form, estimate, wrong = None, None, dict[str, str]()
-    if began or any(given["suite"]):
+    run_form, estimate, errors = None, None, dict[str, str]()
+    if is_start or any(raw_form["suite"]):
         try:
-            run_form = validate_form(store, given, context, whole=began)
+            run_form = validate_form(store, raw_form, context, require_target=is_start)
             estimate = make_estimate(project, store, run_form)
         except FormErrors as error:
-            wrong = error.wrong
+            errors = error.errors
     if run_form is not None and run_form.version is None:  # `cheap` means `builtin:cheap`
-        given = {**given, "suite": [run_form.suite]}
-    words = ["SUITE", "--target=TARGET"] if run_form is None else run_form.words
+        raw_form = {**raw_form, "suite": [run_form.suite]}
+    arguments = ["SUITE", "--target=TARGET"] if run_form is None else run_form.arguments
     if estimate is not None and not estimate.targets:
-        words = [*words, "--target=TARGET"]
+        arguments = [*arguments, "--target=TARGET"]
     saved = store.versions()
-    name = next(iter(reversed(given["suite"])), "")
+    name = next(iter(reversed(raw_form["suite"])), "")
     return FormView(
-        given=given,
-        suites=tuple(dict.fromkeys(one.suite.name for one in saved if one.suite.name not in _TIERS)),
-        versions=tuple(one for one in reversed(saved) if one.suite.name == name and name not in _TIERS),
+        raw_form=raw_form,
+        suites=tuple(
+            dict.fromkeys(
+                saved_suite.suite.name for saved_suite in saved if saved_suite.suite.name not in _TIERS
+            )
+        ),
+        versions=tuple(
+            saved_suite
+            for saved_suite in reversed(saved)
+            if saved_suite.suite.name == name and name not in _TIERS
+        ),
         allowed_targets=list_allowed_targets(context),
-        usual=_usual(context),
-        wrong=wrong,
+        defaults=_default_values(context),
+        errors=errors,
         estimate=estimate,
-        command=shell_command(project, words),
+        command=shell_command(project, arguments),
     )
 
 
-def _usual(context: RunContext) -> dict[str, str]:
+def _default_values(context: RunContext) -> dict[str, str]:
     """What stands in each field before anything is chosen."""
-    numbers: dict[str, Any] = {name: default_number(name, context.usual) for name in NUMBER_FIELDS}
-    found = {name: f"{value:.12g}" for name, value in numbers.items() if value is not None}
-    found |= {name: ", ".join(context.usual.texts(name)) for name in ("judge", "tag")}
-    return {**found, "split": context.usual.split, "all_tag": " and ".join(context.usual.texts("all-tag"))}
+    numbers: dict[str, Any] = {name: default_number(name, context.defaults) for name in NUMBER_FIELDS}
+    values_by_field = {name: f"{value:.12g}" for name, value in numbers.items() if value is not None}
+    values_by_field |= {name: ", ".join(context.defaults.texts(name)) for name in ("judge", "tag")}
+    return {
+        **values_by_field,
+        "split": context.defaults.split,
+        "all_tag": " and ".join(context.defaults.texts("all-tag")),
+    }

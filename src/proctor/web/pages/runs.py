@@ -24,11 +24,11 @@ from proctor.web.trial_filters import FilterChip
 
 router = APIRouter()
 
-_AT_ONCE = 50
+_PAGE_SIZE = 50
 _STATUSES = ("running", "finished", "interrupted")
 _FILTERS = ("suite", "target", "status", "tag", "text")
-_SAID = {"suite": "suite ", "target": "on ", "status": "", "tag": "tag ", "text": "with "}
-_LONGEST = 1000
+_CHIP_PREFIXES = {"suite": "suite ", "target": "on ", "status": "", "tag": "tag ", "text": "with "}
+_MAX_WORD_LENGTH = 1000
 """Letters of one word that are looked at."""
 
 
@@ -38,11 +38,11 @@ class RunEntry(Struct, frozen=True, kw_only=True):
     run: Run
     status: str
     counts: dict[str, Any]
-    measured: dict[str, Any]
+    scored_counts: dict[str, Any]
     """The same without what is ERROR or UNSCORED."""
-    sealed: bool
+    is_sealed: bool
     """Its pass rate would be that of its holdout alone, and a list is no look."""
-    done: int
+    done_count: int
     cost: str
     tags: tuple[str, ...]
 
@@ -64,7 +64,7 @@ class RunListQuery(Struct, frozen=True, kw_only=True):
         return {**words, "sort": "" if self.sort == "-started" else self.sort}
 
     @property
-    def narrows(self) -> bool:
+    def is_narrowed(self) -> bool:
         """It leaves any run out."""
         return any(getattr(self, name) for name in _FILTERS)
 
@@ -76,39 +76,41 @@ def runs(request: Request) -> Response:
     if not project.store_path.exists():  # looking at nothing makes nothing
         return render_page(request, "runs.html", **_empty(query))
     with project.store() as store:
-        every = list(store.runs())
-        project.cataloguer.tidy([run.id for run in every])
-        alive = {run.id for run in every if run.status == "running" and store.claimed(run.id)}
-        fitting = [run for run in every if _fits(run, query, alive)]
-        known = _ordered(project, store, fitting, query.sort)
-        shown, following, before = _page_of(fitting, query.after)
-        known |= project.cataloguer.summaries(store, [run for run in shown if run.id not in known])
-        entries = [_entry(store, run, known.get(run.id), alive) for run in shown]
+        all_runs = list(store.runs())
+        project.cataloguer.tidy([run.id for run in all_runs])
+        alive = {run.id for run in all_runs if run.status == "running" and store.claimed(run.id)}
+        matching = [run for run in all_runs if _fits(run, query, alive)]
+        summaries = _sort_runs(project, store, matching, query.sort)
+        page_runs, following, before = _slice_page(matching, query.after)
+        summaries |= project.cataloguer.summaries(
+            store, [run for run in page_runs if run.id not in summaries]
+        )
+        entries = [_make_entry(store, run, summaries.get(run.id), alive) for run in page_runs]
     return render_page(
         request,
         "runs.html",
         entries=entries,
-        answer=_answer(every, fitting, alive, query),
+        answer=_answer(all_runs, matching, alive, query),
         following=following,
         before=before,
-        total=len(every),
-        **_state(every, query),
+        total=len(all_runs),
+        **_state(all_runs, query),
     )
 
 
 def _empty(query: RunListQuery) -> dict[str, Any]:
-    nothing = {"entries": [], "answer": _answer([], [], set(), query), "following": "", "before": False}
-    return {**nothing, "total": 0, **_state([], query)}
+    values = {"entries": [], "answer": _answer([], [], set(), query), "following": "", "before": False}
+    return {**values, "total": 0, **_state([], query)}
 
 
-def _state(every: Sequence[Run], query: RunListQuery) -> dict[str, Any]:
+def _state(all_runs: Sequence[Run], query: RunListQuery) -> dict[str, Any]:
     """What the filters offer, and what is chosen of it."""
     return {
         "query": query,
-        "suites": sorted({run.suite.name for run in every}),
-        "targets": sorted({run.target.name for run in every}),
+        "suites": sorted({run.suite.name for run in all_runs}),
+        "targets": sorted({run.target.name for run in all_runs}),
         "statuses": _STATUSES,
-        "tags": sorted({tag for run in every for tag in run.tags}),
+        "tags": sorted({tag for run in all_runs for tag in run.tags}),
         "chips": _chips(query),
         "sorted_by": lambda name: _sorted_by(query, name),
         "command": _command(query),
@@ -117,10 +119,10 @@ def _state(every: Sequence[Run], query: RunListQuery) -> dict[str, Any]:
 
 def _parse_query(request: Request) -> RunListQuery:
     query = request.query_params
-    words = {name: query.get(name, "")[:_LONGEST].strip() for name in _FILTERS}
+    words = {name: query.get(name, "")[:_MAX_WORD_LENGTH].strip() for name in _FILTERS}
     sort = query.get("sort", "")
-    known = sort.removeprefix("-") in _SORTS
-    return RunListQuery(**words, sort=sort if known else "-started", after=query.get("after", ""))
+    is_known = sort.removeprefix("-") in _SORTS
+    return RunListQuery(**words, sort=sort if is_known else "-started", after=query.get("after", ""))
 
 
 def _fits(run: Run, query: RunListQuery, alive: set[str]) -> bool:
@@ -145,11 +147,11 @@ def _status(run: Run, alive: set[str]) -> str:
 # --- order -------------------------------------------------------------------------------------------------
 
 
-def _by_rate(one: Looked | None) -> float:
+def _by_rate(run_summary: Looked | None) -> float:
     """What a run is sorted by; one without a rate, or whose rate is sealed, comes last."""
-    if one is None or one.run.settings.selection.split == "holdout":
+    if run_summary is None or run_summary.run.settings.selection.split == "holdout":
         return -1.0
-    return -1.0 if one.counts.pass_rate is None else one.counts.pass_rate
+    return -1.0 if run_summary.counts.pass_rate is None else run_summary.counts.pass_rate
 
 
 _SORTS: dict[str, Callable[[Run], str] | None] = {
@@ -162,64 +164,65 @@ _DOWN_FIRST = frozenset({"started", "rate"})
 """What one wants to see from above."""
 
 
-def _ordered(project: Project, store: Store, fitting: list[Run], sort: str) -> dict[str, Looked]:
+def _sort_runs(project: Project, store: Store, matching: list[Run], sort: str) -> dict[str, Looked]:
     """Put the runs, which are newest first, in order; what had to be known of all of them comes back."""
-    name, down = sort.removeprefix("-"), sort.startswith("-")
-    known: dict[str, Looked] = {}
+    name, descending = sort.removeprefix("-"), sort.startswith("-")
+    summaries: dict[str, Looked] = {}
     key = _SORTS[name]
     if name == "started":
-        if not down:
-            fitting.reverse()
+        if not descending:
+            matching.reverse()
     elif key is not None:
-        fitting.sort(key=key, reverse=down)
+        matching.sort(key=key, reverse=descending)
     else:
-        known = project.cataloguer.summaries(store, fitting)
-        fitting.sort(key=lambda run: _by_rate(known.get(run.id)), reverse=down)
-    return known
+        summaries = project.cataloguer.summaries(store, matching)
+        matching.sort(key=lambda run: _by_rate(summaries.get(run.id)), reverse=descending)
+    return summaries
 
 
-def _page_of(fitting: list[Run], after: str) -> tuple[list[Run], str, bool]:
+def _slice_page(matching: list[Run], after: str) -> tuple[list[Run], str, bool]:
     """One page: its runs, the id after which the next page begins, and whether there is one before."""
-    ids = [run.id for run in fitting]
+    ids = [run.id for run in matching]
     begin = ids.index(after) + 1 if after in ids else 0
-    shown = fitting[begin : begin + _AT_ONCE]
-    more = begin + _AT_ONCE < len(fitting)
-    return shown, shown[-1].id if more else "", begin > 0
+    page_runs = matching[begin : begin + _PAGE_SIZE]
+    more = begin + _PAGE_SIZE < len(matching)
+    return page_runs, page_runs[-1].id if more else "", begin > 0
 
 
 def _sorted_by(query: RunListQuery, name: str) -> tuple[str, str]:
     """The address that sorts by a column, or turns its order around, and how it is sorted now."""
-    on = query.sort.removeprefix("-") == name
-    down = query.sort.startswith("-") if on else name not in _DOWN_FIRST
-    said = "" if not on else "descending" if down else "ascending"
-    word = name if down else f"-{name}"
-    return url("/runs", **query.parameters() | {"sort": "" if word == "-started" else word}), said
+    is_active = query.sort.removeprefix("-") == name
+    descending = query.sort.startswith("-") if is_active else name not in _DOWN_FIRST
+    direction = "" if not is_active else "descending" if descending else "ascending"
+    word = name if descending else f"-{name}"
+    return url("/runs", **query.parameters() | {"sort": "" if word == "-started" else word}), direction
 
 
 # --- words -------------------------------------------------------------------------------------------------
 
 
 def _chips(query: RunListQuery) -> list[FilterChip]:
-    found = []
+    chips = []
     for name in _FILTERS:
         word = getattr(query, name)
         if word:
-            said = f"“{word}”" if name == "text" else word
-            found.append(FilterChip(f"{_SAID[name]}{said}", url("/runs", **query.parameters() | {name: ""})))
-    return found
+            text = f"“{word}”" if name == "text" else word
+            chips.append(
+                FilterChip(f"{_CHIP_PREFIXES[name]}{text}", url("/runs", **query.parameters() | {name: ""}))
+            )
+    return chips
 
 
-def _answer(every: Sequence[Run], fitting: Sequence[Run], alive: set[str], query: RunListQuery) -> str:
-    if not every:
+def _answer(all_runs: Sequence[Run], matching: Sequence[Run], alive: set[str], query: RunListQuery) -> str:
+    if not all_runs:
         return "Nothing was run yet"
-    making = sum(run.id in alive for run in fitting)
-    made = f"; {making:,} {'is' if making == 1 else 'are'} being made" if making else ""
-    if query.narrows:
-        return (
-            f"{len(fitting):,} of {counted(len(every), 'run')} {'fits' if len(fitting) == 1 else 'fit'}{made}"
-        )
-    suites = {run.suite.name for run in every}
-    return f"{counted(len(every), 'run')} of {counted(len(suites), 'suite')}{made}"
+    running = sum(run.id in alive for run in matching)
+    suffix = f"; {running:,} {'is' if running == 1 else 'are'} being made" if running else ""
+    if query.is_narrowed:
+        verb = "fits" if len(matching) == 1 else "fit"
+        return f"{len(matching):,} of {counted(len(all_runs), 'run')} {verb}{suffix}"
+    suites = {run.suite.name for run in all_runs}
+    return f"{counted(len(all_runs), 'run')} of {counted(len(suites), 'suite')}{suffix}"
 
 
 def _command(query: RunListQuery) -> str:
@@ -230,22 +233,22 @@ def _command(query: RunListQuery) -> str:
     return line
 
 
-def _entry(store: Store, run: Run, looked: Looked | None, alive: set[str]) -> RunEntry:
-    sealed = run.settings.selection.split == "holdout"
-    if looked is None:  # not catalogued yet
-        one = listed(store, run)
-        counts, done, cost = one.counts, one.there, ""
+def _make_entry(store: Store, run: Run, run_summary: Looked | None, alive: set[str]) -> RunEntry:
+    is_sealed = run.settings.selection.split == "holdout"
+    if run_summary is None:  # not catalogued yet
+        listed_run = listed(store, run)
+        counts, done_count, cost = listed_run.counts, listed_run.there, ""
     else:
-        counts, done = looked.counts, looked.done
-        judge = looked.summary["judge"]
-        cost = costs(looked.summary["cost_usd"], judge["cost_usd"], judge["calls"]) if done else ""
+        counts, done_count = run_summary.counts, run_summary.done
+        judge = run_summary.summary["judge"]
+        cost = costs(run_summary.summary["cost_usd"], judge["cost_usd"], judge["calls"]) if done_count else ""
     return RunEntry(
         run=run,
         status=_status(run, alive),
         counts=counts_row(counts),
-        measured=counts_row(counts.measured),
-        sealed=sealed,
-        done=done,
+        scored_counts=counts_row(counts.measured),
+        is_sealed=is_sealed,
+        done_count=done_count,
         cost=cost,
         tags=run.tags,
     )

@@ -31,16 +31,16 @@ from proctor.web.templates_env import render_page, url
 router = APIRouter()
 
 SORTS: dict[str, tuple[str, Callable[[Overview], Any], bool]] = {
-    "name": ("Suite", lambda one: one.name.casefold(), False),
-    "cases": ("Cases", lambda one: one.current.suite.case_count, True),
-    "saved": ("Saved", lambda one: one.current.saved_at, True),
-    "runs": ("Runs", lambda one: one.runs, True),
+    "name": ("Suite", lambda overview: overview.name.casefold(), False),
+    "cases": ("Cases", lambda overview: overview.current.suite.case_count, True),
+    "saved": ("Saved", lambda overview: overview.current.saved_at, True),
+    "runs": ("Runs", lambda overview: overview.runs, True),
 }
 """What the list can be sorted by: its heading, its value, and whether the largest comes first."""
-_AT_ONCE = 100
+_PAGE_SIZE = 100
 """So many suites a page."""
-_BUILTIN = tuple(f"{BUILTIN}{tier}" for tier in TIERS)
-_UNDO = 10
+_BUILTIN_NAMES = tuple(f"{BUILTIN}{tier}" for tier in TIERS)
+_MAX_DELETED = 10
 """So many deleted versions are offered back."""
 
 
@@ -61,22 +61,28 @@ def suites(
     sort = sort if sort in SORTS else "name"
     if not project.store_path.exists():  # looking at nothing makes nothing
         return render_page(
-            request, "suites.html", entries=[], answer=_answer([]), deleted=[], tiers=_BUILTIN, **_state()
+            request,
+            "suites.html",
+            entries=[],
+            answer=_answer([]),
+            deleted=[],
+            tiers=_BUILTIN_NAMES,
+            **_state(),
         )
     with project.store() as store:
-        found = overviews(store)
-        fitting = [one for one in found if find.casefold() in one.name.casefold()]
-        fitting.sort(key=SORTS[sort][1], reverse=SORTS[sort][2] != down)
-        shown, following = _from(fitting, after)
-        entries = [_entry(store, one) for one in shown]
+        all_suites = overviews(store)
+        matching = [overview for overview in all_suites if find.casefold() in overview.name.casefold()]
+        matching.sort(key=SORTS[sort][1], reverse=SORTS[sort][2] != down)
+        page_suites, following = _slice_page(matching, after)
+        entries = [_make_entry(store, overview) for overview in page_suites]
         deleted = deleted_in(project, store)
     return render_page(
         request,
         "suites.html",
         entries=entries,
-        answer=_answer(found),
+        answer=_answer(all_suites),
         deleted=deleted,
-        tiers=_BUILTIN,
+        tiers=_BUILTIN_NAMES,
         **_state(sort, down=down, find=find, following=following, after=after),
     )
 
@@ -94,32 +100,32 @@ def _state(
     }
 
 
-def _from(found: list[Overview], after: str) -> tuple[list[Overview], str]:
+def _slice_page(all_suites: list[Overview], after: str) -> tuple[list[Overview], str]:
     """One page of suites, and the name after which the next one begins."""
-    names = [one.name for one in found]
+    names = [overview.name for overview in all_suites]
     begin = names.index(after) + 1 if after in names else 0
-    shown = found[begin : begin + _AT_ONCE]
-    return shown, shown[-1].name if begin + _AT_ONCE < len(found) else ""
+    page_suites = all_suites[begin : begin + _PAGE_SIZE]
+    return page_suites, page_suites[-1].name if begin + _PAGE_SIZE < len(all_suites) else ""
 
 
-def _answer(found: list[Overview]) -> str:
-    if not found:
+def _answer(all_suites: list[Overview]) -> str:
+    if not all_suites:
         return "No suite is saved yet"
-    changed = sum(one.changed for one in found)
-    run = sum(one.last is not None for one in found)
-    suites = counted(len(found), "suite")
+    changed = sum(overview.changed for overview in all_suites)
+    run = sum(overview.last is not None for overview in all_suites)
+    suites = counted(len(all_suites), "suite")
     if not run:
-        return f"{suites}, {'not' if len(found) == 1 else 'none'} run yet"
+        return f"{suites}, {'not' if len(all_suites) == 1 else 'none'} run yet"
     if not changed:
-        return f"{suites}, none changed since {'its' if len(found) == 1 else 'their'} last run"
+        return f"{suites}, none changed since {'its' if len(all_suites) == 1 else 'their'} last run"
     return f"{suites}, {changed:,} changed since {'its' if changed == 1 else 'their'} last run"
 
 
-def _entry(store: Store, one: Overview) -> SuiteEntry:
-    if one.last is None:
-        return SuiteEntry(suite=one, counts=None)
-    came = listed(store, one.last)
-    return SuiteEntry(suite=one, counts=None if came.sealed else counts_row(came.counts))
+def _make_entry(store: Store, overview: Overview) -> SuiteEntry:
+    if overview.last is None:
+        return SuiteEntry(suite=overview, counts=None)
+    listed_run = listed(store, overview.last)
+    return SuiteEntry(suite=overview, counts=None if listed_run.sealed else counts_row(listed_run.counts))
 
 
 # --- deleting, and having back -----------------------------------------------------------------------------
@@ -127,10 +133,10 @@ def _entry(store: Store, one: Overview) -> SuiteEntry:
 
 def get_trash_opener(project: Project) -> Callable[[], AbstractContextManager[Store]]:
     """Opens the store with what was deleted from the site's."""
-    return partial(_opened, f"{project.store_path}-trash")
+    return partial(_open_store, f"{project.store_path}-trash")
 
 
-def _opened(path: str) -> AbstractContextManager[Store]:
+def _open_store(path: str) -> AbstractContextManager[Store]:
     return closing(STORES.get("sqlite")(path))
 
 
@@ -138,7 +144,7 @@ def deleted_in(project: Project, store: Store) -> list[Discarded]:
     """What can be had back, the last first; nothing where nothing was ever deleted."""
     if not project.store_path.with_name(f"{project.store_path.name}-trash").exists():
         return []
-    return Trash(store, get_trash_opener(project)).discarded()[:_UNDO]
+    return Trash(store, get_trash_opener(project)).discarded()[:_MAX_DELETED]
 
 
 @router.post("/suite/delete")
@@ -146,9 +152,9 @@ def delete(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
     """Delete a version, or all versions of a suite; they can be had back."""
     project, name = get_project(request), form.text("name")
     with project.store() as store:
-        gone = Trash(store, get_trash_opener(project)).discard(name, form.text("version") or None)
-    what = in_words([one.version or "" for one in gone], 5)
-    get_session(request).flash(f"Deleted {one_line(name)} {what}. It can be had back below.")
+        deleted_versions = Trash(store, get_trash_opener(project)).discard(name, form.text("version") or None)
+    version_names = in_words([overview.version or "" for overview in deleted_versions], 5)
+    get_session(request).flash(f"Deleted {one_line(name)} {version_names}. It can be had back below.")
     return RedirectResponse("/suites#deleted", 303)
 
 

@@ -27,9 +27,9 @@ from proctor.web.templates_env import PageNotFound, render_fragment, render_page
 
 router = APIRouter()
 
-_PATIENCE_S = 1.0
+_TIMEOUT_S = 1.0
 """What is read within this time is shown at once."""
-_DRAWN_S = 60.0
+_CHART_TIMEOUT_S = 60.0
 """So long a picture is waited for, which the page before it has asked for already."""
 _SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)"[^>]*?\bheight="([\d.]+)"')
 
@@ -68,7 +68,7 @@ class TrendQuery(Struct, frozen=True, kw_only=True):
 class Trend(Struct, frozen=True, kw_only=True):
     """What the runs show, with its picture."""
 
-    drifted: Drifted
+    report: Drifted
     """Without looks."""
     light: str
     dark: str
@@ -76,8 +76,8 @@ class Trend(Struct, frozen=True, kw_only=True):
     @property
     def size(self) -> tuple[int, int] | None:
         """The width and height of the picture."""
-        found = _SIZE.search(self.light)
-        return None if found is None else (round(float(found[1])), round(float(found[2])))
+        match = _SIZE.search(self.light)
+        return None if match is None else (round(float(match[1])), round(float(match[2])))
 
 
 @router.get("/trends")
@@ -88,23 +88,23 @@ def trends(
     query = TrendQuery(suite=suite, target=target, since=since, until=until, baseline=baseline)
     project = get_project(request)
     if not project.store_path.exists():  # looking at nothing makes nothing
-        return _choice(request, ())
+        return _choose_page(request, ())
     with project.store() as store:
-        stored = list(store.runs())
+        all_runs = list(store.runs())
         if not (suite or target):
-            return _choice(request, stored)
+            return _choose_page(request, all_runs)
         try:
-            found = _found(store, project, stored, query)
+            selection = _find_runs(store, project, all_runs, query)
         except (NothingSelected, UsageError, StoreError) as error:
-            return _refused(request, stored, query, str(error))
-    task = _asked(get_task_runner(request), project, found)
-    if not task.wait(_PATIENCE_S):
-        return render_page(request, "trends_reading.html", task=task, count=len(found.runs))
+            return _refused_page(request, all_runs, query, str(error))
+    task = _submit_trend(get_task_runner(request), project, selection)
+    if not task.wait(_TIMEOUT_S):
+        return render_page(request, "trends_reading.html", task=task, count=len(selection.runs))
     try:
         trend = task.result()
     except ProctorError as error:
-        return _refused(request, stored, query, str(error))
-    return _shown(request, trend, found, query)
+        return _refused_page(request, all_runs, query, str(error))
+    return _trend_page(request, trend, selection, query)
 
 
 @router.get("/trends/chart.svg")
@@ -121,9 +121,9 @@ def trend_chart(
     query = TrendQuery(suite=suite, target=target, since=since, until=until, baseline=baseline)
     project = get_project(request)
     with project.store() as store:
-        found = _found(store, project, list(store.runs()), query)
-    task = _asked(get_task_runner(request), project, found)
-    if not task.wait(_DRAWN_S):
+        selection = _find_runs(store, project, list(store.runs()), query)
+    task = _submit_trend(get_task_runner(request), project, selection)
+    if not task.wait(_CHART_TIMEOUT_S):
         raise PageNotFound("This picture is still being drawn.")
     trend = task.result()
     headers = {"cache-control": "private, max-age=60"}
@@ -134,64 +134,68 @@ def trend_chart(
 def trend_events(request: Request, task: str) -> Response:
     """How far the reading of runs is."""
     return stream_task(
-        get_task_runner(request), task, lambda one: render_fragment(request, "reading_section.html", task=one)
+        get_task_runner(request),
+        task,
+        lambda reading_task: render_fragment(request, "reading_section.html", task=reading_task),
     )
 
 
-def _found(store: Store, project: Project, stored: Sequence[Run], query: TrendQuery) -> Found:
+def _find_runs(store: Store, project: Project, all_runs: Sequence[Run], query: TrendQuery) -> Found:
     """The runs that are meant; suite and target are looked up among those that were run, and nowhere else."""
-    named = [run for run in stored if query.suite in ("", run.suite.digest, run.suite.name, run.suite.title)]
-    if not named:
+    suite_runs = [
+        run for run in all_runs if query.suite in ("", run.suite.digest, run.suite.name, run.suite.title)
+    ]
+    if not suite_runs:
         raise NothingSelected("No run of this suite is stored.")
-    fitting = [run for run in named if query.target in ("", run.target.name)]
-    if not fitting:
+    matching = [run for run in suite_runs if query.target in ("", run.target.name)]
+    if not matching:
         raise NothingSelected("No run of this suite on this target is stored.")
     now = datetime.now(UTC)
-    wanted = Wanted(
-        suite=fitting[0].suite.digest if query.suite else None,
+    drift_request = Wanted(
+        suite=matching[0].suite.digest if query.suite else None,
         target=query.target or None,
         since=moment(query.since, now) if query.since else None,
         until=moment(query.until, now, ends=True) if query.until else None,
         baseline=query.baseline or None,
     )
-    return Drifting(store, project.environ, project.config).find(wanted)
+    return Drifting(store, project.environ, project.config).find(drift_request)
 
 
-def _asked(tasks: TaskRunner, project: Project, found: Found) -> Task[Trend]:
+def _submit_trend(tasks: TaskRunner, project: Project, selection: Found) -> Task[Trend]:
     """The task that reads the runs: one that is under way or done, or a new one."""
 
-    def make(told: ProgressCallback) -> Trend:
+    def load_trend(on_progress: ProgressCallback) -> Trend:
         with project.store() as store:
-            drifted = Drifting(store, project.environ, project.config).gathered(found, told)
-        drawn = chart(drifted)
-        return Trend(drifted=drifted, light=drawn.svg(), dark=drawn.svg(dark=True))
+            report = Drifting(store, project.environ, project.config).gathered(selection, on_progress)
+        picture = chart(report)
+        return Trend(report=report, light=picture.svg(), dark=picture.svg(dark=True))
 
-    key = ("trends", tuple(encode(run) for run in found.runs), found.notes)
-    return tasks.ask(key, make, "runs read")
+    key = ("trends", tuple(encode(run) for run in selection.runs), selection.notes)
+    return tasks.submit(key, load_trend, "runs read")
 
 
-def _shown(request: Request, trend: Trend, found: Found, query: TrendQuery) -> Response:
-    drifted = trend.drifted
-    shown = held_out(drifted)
-    if shown is not None:
+def _trend_page(request: Request, trend: Trend, selection: Found, query: TrendQuery) -> Response:
+    report = trend.report
+    holdout_run = held_out(report)
+    if holdout_run is not None:
         with get_project(request).store() as store:
-            get_session(request).record_access(store, shown)
-            drifted = replace(drifted, looks=len(store.looks(shown.suite.digest)))
-    answer, *rest = sentences(drifted)
+            get_session(request).record_access(store, holdout_run)
+            report = replace(report, looks=len(store.looks(holdout_run.suite.digest)))
+    answer, *other_sentences = sentences(report)
     return render_page(
         request,
         "trends.html",
-        run=drifted.last,
+        run=report.last,
         answer=answer,
-        sentences=rest,
+        sentences=other_sentences,
         columns=COLUMNS,
-        rows=list(rows(drifted.drift))[::-1],
+        rows=list(rows(report.drift))[::-1],
         size=trend.size,
         query=query,
-        runs=found.runs,
+        runs=selection.runs,
         light=url("/trends/chart.svg", **query.parameters),
         dark=url("/trends/chart.svg", **query.parameters, dark=1),
-        command=_command(drifted.last, query),
+        command=_command(report.last, query),
     )
 
 
@@ -206,24 +210,26 @@ def _command(run: Run, query: TrendQuery) -> str:
 # --- choosing ----------------------------------------------------------------------------------------------
 
 
-def _choice(request: Request, stored: Sequence[Run]) -> Response:
-    pairs = _pairs(stored)
-    if len(pairs) == 1:
-        return RedirectResponse(pairs[0].address, 303)
-    return render_page(request, "trends_choose.html", pairs=pairs, wrong="", query=None, any_run=bool(stored))
-
-
-def _refused(request: Request, stored: Sequence[Run], query: TrendQuery, why: str) -> Response:
-    pairs = _pairs(stored)
+def _choose_page(request: Request, all_runs: Sequence[Run]) -> Response:
+    keys = _list_keys(all_runs)
+    if len(keys) == 1:
+        return RedirectResponse(keys[0].address, 303)
     return render_page(
-        request, "trends_choose.html", 400, pairs=pairs, wrong=why, query=query, any_run=bool(stored)
+        request, "trends_choose.html", pairs=keys, wrong="", query=None, any_run=bool(all_runs)
     )
 
 
-def _pairs(stored: Sequence[Run]) -> list[TrendKey]:
+def _refused_page(request: Request, all_runs: Sequence[Run], query: TrendQuery, why: str) -> Response:
+    keys = _list_keys(all_runs)
+    return render_page(
+        request, "trends_choose.html", 400, pairs=keys, wrong=why, query=query, any_run=bool(all_runs)
+    )
+
+
+def _list_keys(all_runs: Sequence[Run]) -> list[TrendKey]:
     """Every suite and target with two runs that can be held against each other, the newest first."""
     groups: dict[tuple[str, str], list[Run]] = {}
-    for run in stored:
+    for run in all_runs:
         if run.status == "finished" and run.regrade_of is None and run.imported is None:
             groups.setdefault((run.suite.digest, target_digest(run.target)), []).append(run)
     return [

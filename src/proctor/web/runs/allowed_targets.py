@@ -23,10 +23,10 @@ BUILT_IN: Final = {
     "local": "the embedded model, SmolLM2-135M; needs proctor[local]",
 }
 """Targets that are always offered, and what they are."""
-_TYPED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
-_SERVED = frozenset({"anthropic", "azure", "google", "openai"})
+_TARGET_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
+_HTTP_KINDS = frozenset({"anthropic", "azure", "google", "openai"})
 """Kinds of target that are asked over HTTP."""
-_SHOWN = HTTP | {"local", "→"}
+_KINDS_WITH_MODEL = HTTP | {"local", "→"}
 """Kinds of which the model, or the other name, is shown; a command line may say more than a page should."""
 _ADDRESS = re.compile(r"@\s*https?://.*", re.DOTALL | re.IGNORECASE)
 SPLITS: Final[tuple[Split, ...]] = ("all", "dev", "holdout")
@@ -76,7 +76,7 @@ class RunContext(Struct, frozen=True, kw_only=True):
     names: Names
 
     @property
-    def usual(self) -> ProjectDefaults:
+    def defaults(self) -> ProjectDefaults:
         """What counts where nothing is chosen."""
         return ProjectDefaults(self.config)
 
@@ -85,7 +85,7 @@ class AllowedTarget(Struct, frozen=True):
     """Somebody who may be asked, by name."""
 
     name: str
-    what: str
+    description: str
     """Its kind, and the model where there is one; nothing else of it."""
     missing: tuple[str, ...] = ()
     """The variables that it names and that are not set."""
@@ -95,30 +95,30 @@ class AllowedTargets(Struct, frozen=True):
     """Everybody who may be asked by name, and what is wrong with the file that names them."""
 
     targets: tuple[AllowedTarget, ...]
-    wrong: str = ""
+    error: str = ""
 
     @property
     def names(self) -> frozenset[str]:
         """The names."""
-        return frozenset(one.name for one in self.targets)
+        return frozenset(target.name for target in self.targets)
 
 
 def list_allowed_targets(context: RunContext) -> AllowedTargets:
     """Who may be asked by name: the targets of the project's files, and those that are built in."""
-    found, wrong = list[AllowedTarget](), ""
+    targets, file_error = list[AllowedTarget](), ""
     try:
         file = context.names.file
-        for one in file.listed(context.environ) if file is not None else ():
-            model = _ADDRESS.sub("", one.what) if one.kind in _SHOWN else ""
-            found.append(AllowedTarget(one.name, f"{one.kind} {model}".strip(), one.unset))
-        wrong = "\n".join(map(str, file.errors if file is not None else ()))
+        for target in file.listed(context.environ) if file is not None else ():
+            model = _ADDRESS.sub("", target.what) if target.kind in _KINDS_WITH_MODEL else ""
+            targets.append(AllowedTarget(target.name, f"{target.kind} {model}".strip(), target.unset))
+        file_error = "\n".join(map(str, file.errors if file is not None else ()))
     except ProctorError as error:
-        wrong = str(error)
-    usual, known = context.usual, {one.name for one in found}
-    for name in dict.fromkeys((*usual.texts("target", "model"), *usual.texts("judge"), *BUILT_IN)):
-        if name not in known:
-            found.append(AllowedTarget(name, BUILT_IN.get(name, "named in proctor.toml")))
-    return AllowedTargets(tuple(found), wrong)
+        file_error = str(error)
+    defaults, known_names = context.defaults, {target.name for target in targets}
+    for name in dict.fromkeys((*defaults.texts("target", "model"), *defaults.texts("judge"), *BUILT_IN)):
+        if name not in known_names:
+            targets.append(AllowedTarget(name, BUILT_IN.get(name, "named in proctor.toml")))
+    return AllowedTargets(tuple(targets), file_error)
 
 
 def check_allowed(word: str, allowed_targets: AllowedTargets, environ: Mapping[str, str]) -> None:
@@ -129,17 +129,17 @@ def check_allowed(word: str, allowed_targets: AllowedTargets, environ: Mapping[s
     """
     if word in allowed_targets.names:
         return
-    if not _TYPED.fullmatch(word) or "://" in word or ".." in word:
-        raise UsageError(_not_from_here(word))
+    if not _TARGET_PATTERN.fullmatch(word) or "://" in word or ".." in word:
+        raise UsageError(_not_allowed_message(word))
     try:
         kind = parse_target(word, Params(), environ).kind
     except UsageError as error:
-        raise UsageError(f"{_not_from_here(word)} {error}" if ":" not in word else str(error)) from None
-    if kind not in _SERVED:
-        raise UsageError(_not_from_here(word))
+        raise UsageError(f"{_not_allowed_message(word)} {error}" if ":" not in word else str(error)) from None
+    if kind not in _HTTP_KINDS:
+        raise UsageError(_not_allowed_message(word))
 
 
-def _not_from_here(word: str) -> str:
+def _not_allowed_message(word: str) -> str:
     return (
         f"{word[:80]!r} cannot be asked from here. Choose a name of targets.yaml, echo or local, or type a "
         "model of a service, such as openai:gpt-5.2. Anything else needs a name in targets.yaml first."

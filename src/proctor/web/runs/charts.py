@@ -14,7 +14,7 @@ from proctor.stores.catalogue.database import Catalogue
 from proctor.stores.catalogue.records import Sort
 from proctor.web.project import Project
 
-_REMEMBERED = 128
+_CACHE_SIZE = 128
 
 
 class ChartKind(Struct, frozen=True):
@@ -44,34 +44,34 @@ class Drawing(Struct, frozen=True, kw_only=True):
     height: int = HEIGHT
 
 
-def list_drawings(project: Project, looked: Looked) -> list[Drawing]:
+def list_drawings(project: Project, run_summary: Looked) -> list[Drawing]:
     """The charts that a run has numbers for."""
-    found = []
+    drawings = []
     for name, kind in CHARTS.items():
-        classes = _classes(project.catalogue, looked.run.id, looked.done, kind.column)
-        if sum(one.count for one in classes) > 1:
-            rows = tuple([(one.words(kind.write), one.count) for one in classes])
-            found.append(Drawing(name=name, title=kind.title, rows=rows))
-    return found
+        classes = _classes(project.catalogue, run_summary.run.id, run_summary.done, kind.column)
+        if sum(bucket.count for bucket in classes) > 1:
+            rows = tuple([(bucket.words(kind.write), bucket.count) for bucket in classes])
+            drawings.append(Drawing(name=name, title=kind.title, rows=rows))
+    return drawings
 
 
-def render_svg(project: Project, looked: Looked, name: str, *, dark: bool) -> str | None:
+def render_svg(project: Project, run_summary: Looked, name: str, *, dark: bool) -> str | None:
     """A chart as SVG; None where there is nothing to draw.
 
     Raises:
         UsageError: the package that draws is not installed.
     """
-    classes = _classes(project.catalogue, looked.run.id, looked.done, CHARTS[name].column)
-    return _drawn(name, classes, dark=dark) if classes else None
+    classes = _classes(project.catalogue, run_summary.run.id, run_summary.done, CHARTS[name].column)
+    return _render_chart(name, classes, dark=dark) if classes else None
 
 
-@lru_cache(_REMEMBERED)
-def _classes(catalogue: Catalogue, run_id: str, _done: int, column: Sort) -> tuple[Class, ...]:
+@lru_cache(_CACHE_SIZE)
+def _classes(catalogue: Catalogue, run_id: str, _done_count: int, column: Sort) -> tuple[Class, ...]:
     """The classes of a run's numbers; with more trials it is asked anew."""
     return tuple(histogram.classes(catalogue.numbers(run_id, column)))
 
 
-@lru_cache(_REMEMBERED)
-def _drawn(name: str, classes: tuple[Class, ...], *, dark: bool) -> str:
+@lru_cache(_CACHE_SIZE)
+def _render_chart(name: str, classes: tuple[Class, ...], *, dark: bool) -> str:
     kind = CHARTS[name]
     return histogram.chart(classes, title=kind.title, unit=kind.unit, write=kind.write).svg(dark=dark)

@@ -30,12 +30,12 @@ from proctor.services.runs.request import check_group, new_id
 from proctor.web.project import Project
 from proctor.web.runs.subprocess_command import start_command
 
-_SAID_BYTES = 8_000
+_MAX_OUTPUT_BYTES = 8_000
 """So much of the end of what a child said is shown."""
-_SAID_LINES = 40
-_KEPT = 500
+_MAX_OUTPUT_LINES = 40
+_MAX_STARTS = 500
 """So many starts are remembered."""
-_NEWEST = 64
+_MAX_NEWEST_RUNS = 64
 """Among so many of the newest runs are those of a child that is at work."""
 _WINDOWS = sys.platform == "win32"
 
@@ -46,7 +46,7 @@ class StartedRun(Struct, frozen=True, kw_only=True):
     group: str
     """What its runs are called together; of one that takes up a run, its own id."""
     words: tuple[str, ...]
-    """After `proctor`."""
+    """The arguments after `proctor`."""
     pid: int
     started_at: datetime
     fields: tuple[tuple[str, str], ...] = ()
@@ -59,9 +59,9 @@ class StartedRun(Struct, frozen=True, kw_only=True):
         """What it runs, as a shell has it."""
         return shlex.join(("proctor", *self.words))
 
-    def runs(self, words: Sequence[str]) -> bool:
+    def is_same_command(self, arguments: Sequence[str]) -> bool:
         """Whether it was started with these words after `run`."""
-        return self.words[1 : 1 + len(words)] == tuple(words)
+        return self.words[1 : 1 + len(arguments)] == tuple(arguments)
 
 
 class RunProcesses:
@@ -76,18 +76,18 @@ class RunProcesses:
         self._project = project
         self._folder = project.store_path.parent / "starts"
         self._lock = Lock()
-        self._waited: dict[int, subprocess.Popen[bytes]] = {}
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._stopped: set[int] = set()
 
     # --- starting ---
 
-    def begin(
-        self, words: Sequence[str], *, group: str | None = None, fields: Mapping[str, Sequence[str]] = {}
+    def start(
+        self, arguments: Sequence[str], *, group: str | None = None, fields: Mapping[str, Sequence[str]] = {}
     ) -> StartedRun:
         """Start `proctor run` with these words, which are checked already; once for each group.
 
         Args:
-            words: what comes after `run`.
+            arguments: what comes after `run`.
             group: what its runs are called together; a new id where there is none. Of one that is there
                 already, and was started with the same words, nothing is started again.
             fields: what was chosen on the page.
@@ -98,15 +98,17 @@ class RunProcesses:
         """
         group = group or new_id()
         check_group(group)
-        kept = tuple((name, value) for name, values in fields.items() for value in values)
-        words = ("run", *words, f"--group={group}", *self._always())
+        field_pairs = tuple((name, value) for name, values in fields.items() for value in values)
+        arguments = ("run", *arguments, f"--group={group}", *self._common_flags())
         with self._lock:
-            known = self.find(group)
-            if known is not None and known.words == words:
-                return known
-            if known is not None:
+            existing = self.find(group)
+            if existing is not None and existing.words == arguments:
+                return existing
+            if existing is not None:
                 raise UsageError(f"Something else was started as {group!r} already. Start this anew.")
-            return self._start(StartedRun(group=group, words=words, pid=0, started_at=_now(), fields=kept))
+            return self._start(
+                StartedRun(group=group, words=arguments, pid=0, started_at=_now(), fields=field_pairs)
+            )
 
     def resume(self, run: Run) -> StartedRun | None:
         """Make what is missing of a run, by a child; None where somebody is at it already.
@@ -120,10 +122,12 @@ class RunProcesses:
                     return None
             if any(start.run == run.id and self.is_alive(start) for start in self._newest()):
                 return None
-            words = ("run", f"--resume={run.id}", *self._always())
-            return self._start(StartedRun(group=new_id(), words=words, pid=0, started_at=_now(), run=run.id))
+            arguments = ("run", f"--resume={run.id}", *self._common_flags())
+            return self._start(
+                StartedRun(group=new_id(), words=arguments, pid=0, started_at=_now(), run=run.id)
+            )
 
-    def _always(self) -> tuple[str, ...]:
+    def _common_flags(self) -> tuple[str, ...]:
         return ("--quiet", f"--store={self._project.store_path}")
 
     def _start(self, start: StartedRun) -> StartedRun:
@@ -131,20 +135,20 @@ class RunProcesses:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._forget_oldest()
-            with self._path(start.group, "err").open("ab") as said:
-                _hold(said.fileno())
+            with self._path(start.group, "err").open("ab") as stderr:
+                _lock_file(stderr.fileno())
                 child = start_command(
                     self._project,
                     start.words,
                     outlives_server=True,
                     stdout=subprocess.DEVNULL,
-                    stderr=said,
-                    **_APART,
+                    stderr=stderr,
+                    **_DETACHED,
                 )
         except OSError as error:
             raise UsageError(f"The run cannot be started: {error}.") from None
         self._stopped.discard(child.pid)
-        self._waited[child.pid] = child
+        self._children[child.pid] = child
         Thread(target=self._wait, args=(child,), name=f"waits for {child.pid}", daemon=True).start()
         start = msgspec.structs.replace(start, pid=child.pid)
         _write(self._path(start.group, "json"), msgspec.json.encode(start))
@@ -152,7 +156,7 @@ class RunProcesses:
 
     def _wait(self, child: subprocess.Popen[bytes]) -> None:
         child.wait()  # else it stays as a zombie
-        self._waited.pop(child.pid, None)
+        self._children.pop(child.pid, None)
 
     # --- finding ---
 
@@ -167,22 +171,22 @@ class RunProcesses:
     def is_alive(self, start: StartedRun) -> bool:
         """Whether the child of a start is still at work."""
         if _WINDOWS:
-            child = self._waited.get(start.pid)
+            child = self._children.get(start.pid)
             return child is not None and child.poll() is None
         # The lock is let go of when the child dies, and what it left behind may hold it a little longer.
-        return _is_held(self._path(start.group, "err")) and _is_there(start.pid)
+        return _is_locked(self._path(start.group, "err")) and _is_running(start.pid)
 
-    def said(self, start: StartedRun) -> list[str]:
+    def output(self, start: StartedRun) -> list[str]:
         """The last lines that a child said on stderr."""
         try:
             with self._path(start.group, "err").open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - _SAID_BYTES))
-                text = file.read(_SAID_BYTES).decode("utf-8", "replace")
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_OUTPUT_BYTES))
+                text = file.read(_MAX_OUTPUT_BYTES).decode("utf-8", "replace")
         except OSError:
             return []
-        return [one_line(line) for line in text.splitlines() if line.strip()][-_SAID_LINES:]
+        return [one_line(line) for line in text.splitlines() if line.strip()][-_MAX_OUTPUT_LINES:]
 
-    def runs(self, store: Store, group: str, *, newest: bool = False) -> list[Run]:
+    def list_runs(self, store: Store, group: str, *, newest: bool = False) -> list[Run]:
         """The runs of a group, or the one that is taken up under that id; in the order of their making.
 
         Args:
@@ -199,13 +203,13 @@ class RunProcesses:
                 return [store.run(start.run)]
             except StoreError:  # it was deleted
                 return []
-        found = []
-        for run in islice(store.runs(), _NEWEST if newest else None):
+        runs = []
+        for run in islice(store.runs(), _MAX_NEWEST_RUNS if newest else None):
             if run.group == group:
-                found.append(run)
+                runs.append(run)
             elif start is not None and run.imported is None and run.started_at < start.started_at:
                 break
-        return found[::-1]
+        return runs[::-1]
 
     # --- stopping ---
 
@@ -234,7 +238,7 @@ class RunProcesses:
     def _signal(self, pid: int) -> bool:
         """Interrupt a process, once: a second time would cut off the calls under way."""
         with self._lock:
-            self._stopped = {known for known in self._stopped if _is_there(known)}
+            self._stopped = {known for known in self._stopped if _is_running(known)}
             if pid in self._stopped:
                 return True
             try:
@@ -251,11 +255,11 @@ class RunProcesses:
 
     def _newest(self) -> list[StartedRun]:
         names = sorted((path.stem for path in self._folder.glob("*.json")), reverse=True)
-        return [start for name in names[:_NEWEST] if (start := self.find(name)) is not None]
+        return [start for name in names[:_MAX_NEWEST_RUNS] if (start := self.find(name)) is not None]
 
     def _forget_oldest(self) -> None:
         paths = sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
-        for path in paths[: max(0, len(paths) - _KEPT)]:
+        for path in paths[: max(0, len(paths) - _MAX_STARTS)]:
             start = self.find(path.stem)
             if start is None or not self.is_alive(start):
                 for ending in ("json", "err"):
@@ -274,22 +278,22 @@ def _now() -> datetime:
 
 def _write(path: Path, data: bytes) -> None:
     """Write a file in one step, so that nobody reads half of it."""
-    part = path.with_suffix(".part")
-    part.write_bytes(data)
-    part.replace(path)
+    temporary = path.with_suffix(".part")
+    temporary.write_bytes(data)
+    temporary.replace(path)
 
 
 # --- what differs between systems --------------------------------------------------------------------------
 
 if _WINDOWS:
-    _APART: dict[str, Any] = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
+    _DETACHED: dict[str, Any] = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
     _STOP = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
 else:
-    _APART = {"start_new_session": True}
+    _DETACHED = {"start_new_session": True}
     _STOP = signal.SIGINT
 
 
-def _hold(descriptor: int) -> None:
+def _lock_file(descriptor: int) -> None:
     """Lock an open file; whoever inherits it holds the lock on."""
     if not _WINDOWS:
         import fcntl
@@ -297,7 +301,7 @@ def _hold(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _is_held(path: Path) -> bool:
+def _is_locked(path: Path) -> bool:
     import fcntl
 
     try:
@@ -310,7 +314,7 @@ def _is_held(path: Path) -> bool:
     return False
 
 
-def _is_there(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -37,44 +37,44 @@ def make_estimate(project: Project, store: Store, run_form: RunForm) -> Estimate
     context = load_run_context(project)
     request = run_form.request(context)
     try:
-        found = estimated(
+        estimate = estimated(
             store, request, project.environ, folder=project.store_path.parent, start=project.folder
         )
     except SuiteError as error:
-        raise FormErrors({"target": " ".join(str(one.message) for one in error.problems)}) from None
+        raise FormErrors({"target": " ".join(str(problem.message) for problem in error.problems)}) from None
     except ProctorError as error:
         raise FormErrors({"target": str(error)}) from None
-    if not found.cases:
+    if not estimate.cases:
         raise FormErrors({"split": "This leaves no case of the suite. Choose another split or other tags."})
-    if found.budget_usd is not None and found.unlimited:
-        names = ", ".join(found.unlimited)
+    if estimate.budget_usd is not None and estimate.unlimited:
+        names = ", ".join(estimate.unlimited)
         raise FormErrors(
             {
                 "budget_usd": f"A budget needs the price of everybody who is asked, and that of {names} is "
                 "not known. Leave the budget out, or put the price into a prices.toml beside the store."
             }
         )
-    return found
+    return estimate
 
 
-def shell_command(project: Project, words: Sequence[str]) -> str:
+def shell_command(project: Project, arguments: Sequence[str]) -> str:
     """`proctor run` with these words, as a shell in the site's folder has it."""
-    return shlex.join(("proctor", "run", *words, *project.store_words))
+    return shlex.join(("proctor", "run", *arguments, *project.store_flags))
 
 
-def start(project: Project, run_form: RunForm, *, given: RawForm, group: str | None = None) -> StartedRun:
+def start(project: Project, run_form: RunForm, *, raw_form: RawForm, group: str | None = None) -> StartedRun:
     """Start a child that makes the runs of choices.
 
     Args:
         project: where.
         run_form: what is run.
-        given: the fields as they were given, to choose them again.
+        raw_form: the fields as they were given, to choose them again.
         group: what the runs are called together; a new id where there is none.
 
     Raises:
         UsageError: the child cannot be made, or something else was started as that group.
     """
-    return get_run_processes(project).begin(run_form.words, group=group, fields=given)
+    return get_run_processes(project).start(run_form.arguments, group=group, fields=raw_form)
 
 
 def reason_not_resumable(store: Store, run: Run) -> str:
@@ -85,5 +85,5 @@ def reason_not_resumable(store: Store, run: Run) -> str:
     """
     if run.imported is not None:
         return "This run was imported, and nobody is asked again by what a bundle says."
-    there = sum(count for verdict, count in store.counts(run.id).items() if verdict is not None)
-    return "Nothing is missing of this run." if run.status == "finished" and there >= run.planned else ""
+    done_count = sum(count for verdict, count in store.counts(run.id).items() if verdict is not None)
+    return "Nothing is missing of this run." if run.status == "finished" and done_count >= run.planned else ""

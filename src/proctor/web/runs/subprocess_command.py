@@ -13,13 +13,13 @@ from proctor.web.project import Project
 
 
 def start_command(
-    project: Project, words: Sequence[str], *, outlives_server: bool = False, **streams: Any
+    project: Project, arguments: Sequence[str], *, outlives_server: bool = False, **streams: Any
 ) -> subprocess.Popen[bytes]:
     """A command that has begun, in the site's folder and with its environment.
 
     Args:
         project: where it works.
-        words: what comes after `proctor`; each of them checked, or of the server's own making.
+        arguments: what comes after `proctor`; each of them checked, or of the server's own making.
         outlives_server: whether it goes on when the server is killed, as runs do; else it dies too (Linux).
         **streams: where its output goes, and what else `Popen` is told.
 
@@ -32,7 +32,7 @@ def start_command(
             environ[MARK] = GUARD.new_mark()
         return subprocess.Popen(  # noqa: S603  # it is Proctor itself
             # Without -P a file `proctor.py` of the project would be run instead.
-            [sys.executable, "-P", "-m", "proctor", *words],
+            [sys.executable, "-P", "-m", "proctor", *arguments],
             cwd=project.folder,
             env=environ,
             stdin=subprocess.DEVNULL,
