@@ -1,1 +1,1 @@
-"""The web application: pages and an API over the same store and session as the command line."""
+"""The web application: pages and an HTTP API over the store that the command line uses."""

@@ -1,4 +1,4 @@
-"""The text of a suite with its problems under their lines; of a long one these lines only."""
+"""Shows the text of a suite with each problem below its line; of a long text only the lines nearby."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from proctor.model import Problem
 from proctor.services.suites.upload import Upload
 
 MAX_WHOLE_LINES: Final = 60
-"""A text of so many lines is shown whole."""
+"""A text of at most this many lines is shown in full."""
 CONTEXT_LINES: Final = 2
-"""So many lines before and after one with a problem."""
+"""Lines shown before and after a line with a problem."""
 MAX_PROBLEMS: Final = 100
-"""So many problems are shown at their lines; a browser reads so many at once, and so does a person."""
+"""Problems shown at their lines; more would slow down the browser and the reader."""
 MAX_LINE_LENGTH: Final = 600
-"""So many characters of a line."""
+"""Characters shown of one line."""
 
 
 class AnnotatedLine(Struct, frozen=True):
@@ -28,21 +28,21 @@ class AnnotatedLine(Struct, frozen=True):
     text: str
     problems: tuple[Problem, ...] = ()
     skipped: int = 0
-    """How many lines before it are not shown."""
+    """Number of lines left out before this one."""
 
 
 class AnnotatedFile(Struct, frozen=True, kw_only=True):
-    """One file with what is wrong or doubtful in it."""
+    """One file with its errors and warnings."""
 
     path: str
     """Empty for the whole upload."""
     anchor: str
-    """What the ids of its lines begin with."""
+    """Prefix of the ids of its lines."""
     above: tuple[Problem, ...]
-    """Problems that have no line."""
+    """Problems without a line."""
     lines: tuple[AnnotatedLine, ...]
     after: int
-    """How many lines come after the last one shown."""
+    """Number of lines after the last one shown."""
 
 
 class AnnotatedSource(Struct, frozen=True, kw_only=True):
@@ -50,11 +50,11 @@ class AnnotatedSource(Struct, frozen=True, kw_only=True):
 
     files: tuple[AnnotatedFile, ...]
     left_out: int
-    """How many problems are not shown."""
+    """Number of problems not shown."""
 
 
 def annotate(upload: Upload, problems: Iterable[Problem]) -> AnnotatedSource:
-    """The lines of an upload that have problems, errors before warnings where there are too many to show.
+    """Returns the lines of an upload that have problems; if there are too many, errors come first.
 
     Args:
         upload: the files.

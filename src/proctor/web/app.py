@@ -1,4 +1,4 @@
-"""The application: every page and the API, behind one guard."""
+"""The application: every page and the API, behind the security middleware."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ PAGES = {
     "review": "proctor.web.pages.review:router",
     "api": "proctor.web.api.docs_page:router",
 }
-"""Each page's router; a further page is a file and a line here."""
+"""The router of each page; add new ones here."""
 API = "proctor.web.api.app:mount"
-"""What adds the API for programs."""
+"""The function that adds the API."""
 
 
 def make_app(project: Project, limits: ServerLimits = DEFAULT_LIMITS) -> SecurityMiddleware:
-    """The application of a site, behind its guard.
+    """Builds the application of a project, behind the security middleware.
 
     Args:
         project: what is served; its `hosts` are set before the first request.
@@ -53,7 +53,7 @@ def make_app(project: Project, limits: ServerLimits = DEFAULT_LIMITS) -> Securit
 
 
 def make_unguarded_app(project: Project, limits: ServerLimits = DEFAULT_LIMITS) -> FastAPI:
-    """All pages of a site and its API, unguarded."""
+    """Builds all pages of a project and its API, without the security middleware."""
     app = FastAPI(title="Proctor", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.project = project
     app.state.event_streams = EventStreams(limits)
@@ -73,7 +73,7 @@ def _load(import_path: str) -> Any:
 
 
 def _refuse(request: Request, error: Exception) -> Response:
-    """What Proctor refuses on purpose, as a page that says so."""
+    """Shows an error that Proctor raised on purpose as a page."""
     status, headers = 400, {}
     if isinstance(error, RequestRefused):
         status, headers = error.status, error.headers
@@ -96,7 +96,7 @@ def _unknown_page(request: Request, error: Exception) -> Response:
 
 
 def _invalid_address(request: Request, error: Exception) -> Response:
-    """A value of the address or the form that cannot be, such as a text where a number belongs."""
+    """Handles an invalid value in the address or the form, such as text instead of a number."""
     assert isinstance(error, RequestValidationError)
     validation_error = error.errors()[0]
     field = ".".join(str(part) for part in validation_error["loc"][1:])
@@ -120,7 +120,7 @@ def _error_response(
     problems: Sequence[Problem] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Why there is no other answer: a page for people, a problem for programs."""
+    """Returns an error as a page, or as a problem for paths of the API."""
     if request.url.path.startswith("/api/"):
         from proctor.web.api.problems import problem_response
 

@@ -1,4 +1,4 @@
-"""Who looks at the pages: one visitor a browser, known by a cookie for as long as the server runs."""
+"""Browser sessions: one for each browser, identified by a cookie, for as long as the server runs."""
 
 from __future__ import annotations
 
@@ -13,40 +13,39 @@ from proctor.protocols import Store
 from proctor.services.runs.reading.report import keep_look
 
 _MAX_SESSIONS = 10_000
-"""So many are remembered; forgotten is who was away longest, and first of those who have shown no token."""
+"""Beyond it, the oldest session is dropped; sessions that are not logged in go first."""
 
 
 class BrowserSession:
-    """One browser, and what it was shown."""
+    """One browser: its form token, its messages, and what it has been shown."""
 
     def __init__(self) -> None:
-        """Nobody was told anything yet."""
         self.id = secrets.token_urlsafe(32)
         self.csrf = secrets.token_urlsafe(32)
-        """What every change must come with, so that no other site can make one."""
+        """The token that every change must carry, so that no other site can make one."""
         self.is_logged_in = False
-        """It has shown the server's token."""
+        """Whether it has shown the server's token."""
         self.reviewer_name = ""
-        """What this person calls themself when they review answers."""
+        """The name under which this person labels answers."""
         self.revealed: set[str] = set()
-        """The runs whose held-out answers it is shown."""
+        """Ids of the runs whose held-out answers it may see."""
         self._accessed_runs: set[str] = set()
         self._flashes: list[str] = []
         self._lock = Lock()
 
     def flash(self, sentence: str) -> None:
-        """Say a sentence once, on the next page."""
+        """Shows a sentence once, on the next page."""
         with self._lock:
             self._flashes.append(sentence)
 
     def pop_flashes(self) -> list[str]:
-        """What is to be said now; nothing of it is said again."""
+        """Returns the sentences to show now, and forgets them."""
         with self._lock:
             sentences, self._flashes = self._flashes, []
         return sentences
 
     def record_access(self, store: Store, run: Run) -> None:
-        """Count a look at the pass rate of a run's holdout, once a visitor and run.
+        """Records an access to the pass rate of a run's holdout, once for each session and run.
 
         Reading a page again tells nothing more than the first time did.
 
@@ -60,7 +59,7 @@ class BrowserSession:
             self._accessed_runs.add(run.id)
 
     def reveal(self, store: Store, run: Run) -> None:
-        """Count a look at what a run has sealed, and show it to this visitor from now on.
+        """Records an access to the held-out answers of a run, and shows them to this session from now on.
 
         Raises:
             StoreError: the look cannot be kept; nothing is revealed then.
@@ -73,17 +72,16 @@ class BrowserSession:
 
 
 class BrowserSessions:
-    """All visitors of one server."""
+    """All sessions of one server; safe to use from many threads."""
 
     def __init__(self) -> None:
-        """None yet."""
         self._sessions: OrderedDict[str, BrowserSession] = OrderedDict()
         self._lock = Lock()
         self.api_session = BrowserSession()
-        """Whoever asks the API; programs send no cookie."""
+        """The session of all API clients, which send no cookie."""
 
     def find(self, key: str | None) -> BrowserSession | None:
-        """The visitor of a cookie, or None."""
+        """Returns the session of a cookie, or None."""
         with self._lock:
             session = None if key is None else self._sessions.get(key)
             if session is not None:
@@ -91,7 +89,7 @@ class BrowserSessions:
         return session
 
     def add(self, session: BrowserSession) -> None:
-        """Remember another visitor."""
+        """Remembers a session."""
         with self._lock:
             self._sessions[session.id] = session
             if len(self._sessions) > _MAX_SESSIONS:
@@ -104,7 +102,7 @@ class BrowserSessions:
                 ]
 
     def log_in(self, session: BrowserSession) -> None:
-        """Let in who has shown the token, by another id: the one before may be somebody else's choice."""
+        """Marks a session as logged in and gives it a new id, as someone else may have chosen the old one."""
         with self._lock:
             self._sessions.pop(session.id, None)
             session.id, session.csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
@@ -113,6 +111,6 @@ class BrowserSessions:
 
 
 def get_session(connection: HTTPConnection) -> BrowserSession:
-    """Who sent a request; for the API that is everybody who may."""
+    """Returns the session of a request; all API clients share one."""
     session: BrowserSession = connection.scope["proctor.session"]
     return session

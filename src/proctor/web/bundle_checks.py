@@ -1,4 +1,4 @@
-"""Bundles that somebody drops on a page, checked by a process that ends when it takes too long."""
+"""Checks uploaded bundles in a subprocess with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from proctor.web.project import Project
 from proctor.web.runs.subprocess_command import start_command
 
 VERIFY_TIMEOUT_S = 60.0
-"""For so long a bundle is checked."""
+"""How long the check of one bundle may take."""
 _MAX_MEMORY_BYTES = 4 * 2**30
-"""So many bytes of memory that may take, where the system can say so."""
+"""Memory limit of the subprocess, on systems that support one."""
 _SLOTS = BoundedSemaphore(2)
 _SLOT_TIMEOUT_S = 20.0
 
 
 class BundleCheck(Struct, frozen=True, kw_only=True):
-    """What came of checking a bundle."""
+    """The result of checking a bundle."""
 
     name: str
-    """What the file was called; a text to show."""
+    """The name of the uploaded file, for display."""
     checks: tuple[tuple[str, bool | None], ...]
-    """Each check as a sentence, and whether it held; None for one that was not come to."""
+    """Each check as a sentence, and whether it passed; None if it was not reached."""
     error: str | None
     """The first thing that is wrong."""
     bundle: dict[str, Any] | None
-    """What the bundle says, where nothing is; as `proctor verify --json` has it."""
+    """The content of a valid bundle, as in `proctor verify --json`."""
 
 
 def check_bundle(project: Project, name: str, data: bytes) -> BundleCheck:
-    """Check a bundle that somebody dropped; nothing of it is ever run, and nothing of it is kept.
+    """Checks an uploaded bundle; nothing in it is run, and nothing of it is kept.
 
     Args:
         project: whose keys are trusted.
@@ -85,7 +85,7 @@ def _checks(held_checks: set[str], *, failed: bool) -> list[tuple[str, bool | No
 
 
 def _run_verify(project: Project, path: Path) -> dict[str, Any]:
-    """What `proctor verify` says of a bundle: its row, or the error with the checks that held before it."""
+    """Returns the row of `proctor verify`, or its error with the checks that passed before it."""
     words = ["verify", "--json", f"--keys={keys_folder(project.environ)}", str(path)]
     with start_command(project, words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
         _limit_memory(child)
@@ -105,7 +105,7 @@ def _run_verify(project: Project, path: Path) -> dict[str, Any]:
 
 
 def _limit_memory(child: subprocess.Popen[bytes]) -> None:
-    """Let a process have so much memory and no more, where the system can say so."""
+    """Limits the memory of a process, on systems that support it."""
     with suppress(ImportError, AttributeError, OSError, ValueError):
         import resource
 

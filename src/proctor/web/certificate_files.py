@@ -1,4 +1,4 @@
-"""Certificates that are made here, and those that are kept beside the store.
+"""Creates certificates, and reads those kept beside the store.
 
 Each is made by a process of its own, which is `proctor certify` or `proctor attest`: a page then says and
 counts what the command line does, and goes on answering meanwhile.
@@ -39,19 +39,19 @@ FILES = {
     "bundle": ("bundle.zip", "bundle.zip", "application/zip"),
     "public": ("public.zip", "public.bundle.zip", "application/zip"),
 }
-"""What is kept of a certificate: its file, how it is called outside after the run's id, and its type."""
+"""Each file of a certificate: its name on disk, its suffix in a download after the run's id, its type."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
-"""Ids that may be a folder's name; those of runs that are made here are."""
+"""Run ids that may name a folder; ids of Proctor's own runs do."""
 _PROGRESS = re.compile(r"([\d,]+) of ([\d,]+) [a-z ]+ so far")
 _STALE_AFTER_S = 24 * 3600.0
 _ERROR_PREFIX = "proctor: error: "
 _FLAG = re.compile(r": --[a-z-]+(?=\.)| \(--[^)]*\)")
 _MAX_OUTPUT_LINES = 20
-"""Lines at the end of what a command said."""
+"""Number of lines kept from the end of a command's output."""
 
 
 class CertificateSubject(Struct, frozen=True):
-    """A suite or a target as a certificate names it."""
+    """A suite or a target as named in a certificate."""
 
     name: str
     digest: str
@@ -59,14 +59,14 @@ class CertificateSubject(Struct, frozen=True):
 
 
 class CertificateSignature(Struct, frozen=True):
-    """How a certificate's bundle is signed."""
+    """The signature of a certificate's bundle."""
 
     standing: str
     keys: list[dict[str, Any]] = []
 
 
 class CertificateDocument(Struct, frozen=True, kw_only=True):
-    """What `certificate.json` says of a run."""
+    """The content of `certificate.json` for a run."""
 
     of: str
     word: str
@@ -88,7 +88,7 @@ class CertificateDocument(Struct, frozen=True, kw_only=True):
 
 
 class KeptCertificate(Struct, frozen=True, kw_only=True):
-    """A certificate that was made here."""
+    """A certificate that was created on this server."""
 
     document: CertificateDocument
     folder: Path
@@ -96,12 +96,12 @@ class KeptCertificate(Struct, frozen=True, kw_only=True):
 
     @property
     def has_public(self) -> bool:
-        """There is a public bundle too."""
+        """Whether there is a public bundle too."""
         return (self.folder / FILES["public"][0]).exists()
 
     @property
     def badge_markdown(self) -> str:
-        """The badge as Markdown, with its address as seen from the folder of the certificate."""
+        """The badge as Markdown, with an address relative to the certificate's folder."""
         with suppress(OSError):
             text = (self.folder / FILES["markdown"][0]).read_text(encoding="utf-8")
             return next((line for line in text.splitlines() if line.startswith(("![", "[!["))), "")
@@ -109,14 +109,14 @@ class KeptCertificate(Struct, frozen=True, kw_only=True):
 
 
 class CertificateError(ProctorError):
-    """A certificate that was not made, and why."""
+    """The certificate could not be created."""
 
 
 # --- what is there -----------------------------------------------------------------------------------------
 
 
 def load_certificates(project: Project) -> list[KeptCertificate]:
-    """All certificates that were made here, newest first."""
+    """Returns all certificates created on this server, newest first."""
     with suppress(OSError):
         ids = [path.name for path in _certificates_folder(project).iterdir() if path.is_dir()]
         certificates = [
@@ -129,7 +129,7 @@ def load_certificates(project: Project) -> list[KeptCertificate]:
 
 
 def find_certificate(project: Project, run_id: str) -> KeptCertificate | None:
-    """The certificate of a run; None where there is none."""
+    """Returns the certificate of a run, or None."""
     if not _RUN_ID.fullmatch(run_id):
         return None
     path = _certificates_folder(project) / run_id / FILES["certificate"][0]
@@ -144,7 +144,7 @@ def find_certificate(project: Project, run_id: str) -> KeptCertificate | None:
 
 
 def signing_names(project: Project) -> list[str]:
-    """The keys that can sign here, by name; none where `cryptography` is missing.
+    """Returns the names of the keys that can sign here; none without `cryptography`.
 
     Raises:
         UsageError: the folder of keys cannot be read.
@@ -153,7 +153,7 @@ def signing_names(project: Project) -> list[str]:
 
 
 def resolve_key(project: Project, name: str) -> str | None:
-    """A key of the server's own that was chosen by its name; None for no signature.
+    """Checks the name of a signing key; returns None for no signature.
 
     Raises:
         UsageError: there is none of that name.
@@ -177,7 +177,7 @@ def can_sign() -> bool:
 
 
 def reveal(project: Project, session: BrowserSession, certificate: KeptCertificate) -> None:
-    """Count that a visitor is handed all that a run holds out, which its full bundle has.
+    """Records that a session receives everything a run holds out, which its full bundle contains.
 
     Raises:
         StoreError: that cannot be kept; nothing may be handed out then.
@@ -202,7 +202,7 @@ def create_certificate(
     *,
     min_cases: int | None = None,
 ) -> KeptCertificate:
-    """Make the certificate of a run with its full bundle; one that is there already is replaced.
+    """Creates the certificate of a run with its full bundle; an earlier one is replaced.
 
     Args:
         project: where the run is.
@@ -241,7 +241,7 @@ def create_certificate(
 def create_public_bundle(
     project: Project, run: Run, key: str | None, on_progress: ProgressCallback
 ) -> KeptCertificate:
-    """Make the public bundle beside the certificate of a run.
+    """Creates the public bundle beside the certificate of a run.
 
     Args:
         project: where the run is.
@@ -283,7 +283,7 @@ def _certificates_folder(project: Project) -> Path:
 
 
 def _new_folder(project: Project, run: Run) -> Path:
-    """An empty folder beside the certificates; those that a crash left behind are removed."""
+    """Makes an empty folder beside the certificates, and removes those that a crash left behind."""
     if not _RUN_ID.fullmatch(run.id):
         raise CertificateError(f"A run that is called {run.id!r} can have no certificate here.")
     folder = _certificates_folder(project)
@@ -300,7 +300,7 @@ def _new_folder(project: Project, run: Run) -> Path:
 
 
 def _swap(new_folder: Path, destination: Path) -> None:
-    """Put a folder in its place, and remove what was there."""
+    """Moves a folder to its destination, and removes what was there."""
     replaced = new_folder.with_name(f"{new_folder.name}.old")
     try:
         with suppress(FileNotFoundError):
@@ -321,7 +321,7 @@ def _signing_flags(key: str | None) -> list[str]:
 
 
 def _run_command(project: Project, words: Sequence[str], on_progress: ProgressCallback) -> None:
-    """A command of Proctor, to its end.
+    """Runs a command of Proctor to its end.
 
     Raises:
         NotMade: it failed; the text is what it said.
@@ -337,7 +337,7 @@ def _run_command(project: Project, words: Sequence[str], on_progress: ProgressCa
 
 
 def _is_progress(line: str, on_progress: ProgressCallback) -> bool:
-    """Whether a line only says how far it is, which is then told."""
+    """Whether a line only reports progress, which is then passed on."""
     match = _PROGRESS.search(line)
     if match is not None:
         on_progress(int(match[1].replace(",", "")), int(match[2].replace(",", "")))
@@ -345,7 +345,7 @@ def _is_progress(line: str, on_progress: ProgressCallback) -> bool:
 
 
 def _error_message(output: Iterable[str]) -> str:
-    """What a command said at its end; without the flags that have it otherwise, which pages do not take."""
+    """Returns the last error of a command, without the names of flags, which pages do not have."""
     lines = list(output)
     errors = [line.removeprefix(_ERROR_PREFIX) for line in lines if line.startswith(_ERROR_PREFIX)]
     final_line = errors[-1:] or lines[-1:] or ["The process was ended from outside."]

@@ -1,4 +1,4 @@
-"""What one client, and all of them together, may hold open at a server."""
+"""Limits on what one client, and all clients together, may keep open at a server."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from msgspec import Struct
 from proctor.web.security import RequestRefused
 
 IPV6_NETWORK_BITS = 64
-"""One client is usually given all addresses of such a network."""
+"""A client usually has all addresses of such a network."""
 
 
 class ServerLimits(Struct, frozen=True, kw_only=True):
-    """What a server allows; a client is an IP address, or a /64 network of IPv6."""
+    """The limits of a server; a client is an IPv4 address or an IPv6 /64 network."""
 
     request_head_s: float = 10.0
     """From a connection, or from the first byte of its next request, to the end of the head."""
@@ -39,7 +39,7 @@ DEFAULT_LIMITS = ServerLimits()
 
 
 def client_key(host: str) -> str:
-    """What counts as one client: an IPv4 address, also when it is mapped to IPv6, or an IPv6 network."""
+    """Returns what identifies a client: its IPv4 address, also when mapped to IPv6, or its IPv6 network."""
     try:
         address = ip_address(host)
     except ValueError:  # the peer of a Unix socket
@@ -52,16 +52,15 @@ def client_key(host: str) -> str:
 
 
 class EventStreams:
-    """Counts the event streams that are open; used from the server's event loop alone."""
+    """Counts open event streams; used only from the server's event loop."""
 
     def __init__(self, limits: ServerLimits) -> None:
-        """No stream is open."""
         self._limits = limits
         self._open: Counter[str] = Counter()
 
     @contextlib.contextmanager
     def reserve(self, host: str) -> Iterator[None]:
-        """One more stream of the client at that address, for as long as the block lasts.
+        """Counts one more stream of the client at that address for as long as the block lasts.
 
         Raises:
             Refused: the client has as many as it may have, or all clients together have.

@@ -1,4 +1,4 @@
-"""What the pages that compare runs need of them: read beside the requests, and kept while there is room."""
+"""Comparisons of runs as background tasks, with a cache of the facts that they read."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from proctor.web.project import Project
 from proctor.web.tasks import ProgressCallback, Task, TaskRunner
 
 _MAX_TRIALS = 300_000
-"""The facts of so many trials are kept, some 300 bytes each."""
+"""The facts of at most this many trials are cached, some 300 bytes each."""
 
 
 class ComparisonQuery(Struct, frozen=True, kw_only=True):
-    """Which runs are compared, and how."""
+    """The runs to compare, and how."""
 
     runs: tuple[Run, ...]
     split: Split = "all"
@@ -33,30 +33,30 @@ class ComparisonQuery(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The same for the same runs in the same state."""
+        """A task key: equal for the same runs in the same state."""
         return "compare", tuple(encode(run) for run in self.runs), self.split, self.by, self.by_digest
 
     @property
     def is_cacheable(self) -> bool:
-        """Whether no run of it changes any more."""
+        """Whether none of the runs can change any more."""
         return all(run.status == "finished" for run in self.runs)
 
 
 class ComparisonResult(Struct, frozen=True, kw_only=True):
-    """A comparison, and what whoever shows it has to know besides."""
+    """A comparison, with what the page needs besides."""
 
     report: Compared
-    """Without looks, and without what is known of its judges."""
+    """Without holdout accesses and notes on judges, which change later."""
     holdout_runs: tuple[Run, ...]
-    """The runs whose holdout's pass rate is in it."""
+    """The runs whose holdout pass rates the comparison shows."""
     judge_facts: tuple[RunFacts, ...]
-    """The runs without their cases, for the judges that spoke in them."""
+    """The facts of the runs without cases, to look up their judges."""
     positions: Mapping[str, int] = {}
-    """The place in the baseline of each case that flipped or was not measured, by its id in the candidate."""
+    """Positions in the baseline of cases that flipped or were not measured, by their id in the candidate."""
 
 
 def submit_comparison(tasks: TaskRunner, project: Project, query: ComparisonQuery) -> Task[ComparisonResult]:
-    """The task that compares runs: one that is under way or done, or a new one."""
+    """Returns the task that compares runs: one that is running or done, or a new one."""
 
     def compare_runs(on_progress: ProgressCallback) -> ComparisonResult:
         with project.store() as store:
@@ -80,7 +80,7 @@ def _compare(
 
 
 def _flip_positions(comparison: Comparison, baseline: RunFacts) -> dict[str, int]:
-    """Where in the baseline the cases are that have a row of their own."""
+    """Returns the positions in the baseline of the cases that have a row of their own."""
     case_ids = {flip.case for kind in ("fixed", "broken", "other") for flip in select_flips(comparison, kind)}
     baseline_ids = {pair.baseline: pair.candidate for pair in comparison.unpaired.renamed}
     return {
@@ -91,7 +91,7 @@ def _flip_positions(comparison: Comparison, baseline: RunFacts) -> dict[str, int
 
 
 def list_flips(task: Task[ComparisonResult], kind: str) -> list[tuple[str, int]]:
-    """The cases of one table of a comparison, by id and repeat; none while it is not at hand."""
+    """Returns the cases of one table as (id, repeat); empty while the comparison is not done."""
     if not task.has_ended or task.has_failed:
         return []
     comparison = task.result().report.comparisons[0]
@@ -99,7 +99,7 @@ def list_flips(task: Task[ComparisonResult], kind: str) -> list[tuple[str, int]]
 
 
 def select_flips(comparison: Comparison, kind: str) -> Sequence[Flip | NotMeasured]:
-    """The cases of one table: those `broken`, those `fixed`, and those that are in no number."""
+    """Returns the cases of one table: `broken`, `fixed`, or `other` for those not measured."""
     if kind == "broken":
         return comparison.broken
     return comparison.fixed if kind == "fixed" else comparison.not_measured if kind == "other" else ()
@@ -109,16 +109,16 @@ def select_flips(comparison: Comparison, kind: str) -> Sequence[Flip | NotMeasur
 
 
 class FactsCache:
-    """The facts of the runs that were compared last; of a run that is not finished nothing is kept."""
+    """Caches the facts of the runs compared last; unfinished runs are not cached."""
 
     def __init__(self, max_trials: int = _MAX_TRIALS) -> None:
-        """Empty, with room for so many trials; the facts that were asked for last always have room."""
+        """Makes an empty cache with room for that many trials; the facts of the last run always fit."""
         self._max_trials = max_trials
         self._facts: OrderedDict[tuple[str, bool], RunFacts] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
-        """How many runs are kept."""
+        """The number of cached runs."""
         return len(self._facts)
 
     def facts(
@@ -129,7 +129,7 @@ class FactsCache:
         by_digest: bool,
         on_progress: ProgressCallback = lambda _done, _total: None,
     ) -> list[RunFacts]:
-        """What the trials of runs came to; those that are not here are read.
+        """Returns the facts of runs; those that are not cached are read.
 
         Args:
             store: where the runs are.

@@ -1,4 +1,4 @@
-"""Server-sent events: what is going on with runs, told to every page that watches, whoever makes them."""
+"""Server-sent events: pushes the state of runs to every page that shows them, wherever they were started."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from proctor.web.templates_env import load_run
 router = APIRouter()
 
 POLL_INTERVAL_S = 0.5
-"""How often what is watched is looked at."""
+"""How often the state of a run is read."""
 PAUSE_PER_CLIENT_S = 0.002
-"""With more than 250 streams, less often: to send one event to each takes the server about half of this."""
+"""Slows polling above 250 streams: sending one event to each takes the server about half of this."""
 PAUSE_PER_WATCHER_S = 0.02
-"""With more than 25 runs that are watched, less often too."""
+"""Slows polling above 25 watched runs."""
 WAKE_BATCH = 10
-"""Streams that are sent an event before other requests have their turn."""
+"""Streams that get an event before other requests have their turn."""
 HEARTBEAT_S = 15.0
-"""After so long without a change a comment is sent, so that nobody in between takes the line for dead."""
+"""After this long without a change a comment is sent, so that proxies keep the connection open."""
 _MAX_FAILURES = 20
-"""After so many looks in a row that failed, the page is told to load itself again, and says why."""
+"""After this many failed reads in a row, the page is told to reload, and then shows the error."""
 
 
 class Watcher:
-    """One thing that is looked at for all who watch it, as long as anybody does."""
+    """Polls one live view for all clients that follow it."""
 
     def __init__(
         self, render: Callable[[], LiveSection], pause_s: Callable[[], float] = lambda: POLL_INTERVAL_S
     ) -> None:
-        """Looks at nothing yet.
+        """Does not poll before the first client asks for changes.
 
         Args:
             render: looks once; called in a thread.
@@ -52,10 +52,10 @@ class Watcher:
         self._task: asyncio.Task[None] | None = None
         self.clients = 0
         self.render_count = 0
-        """How often it was looked at."""
+        """How often the view was rendered."""
 
     async def changes(self) -> AsyncIterator[LiveSection | None]:
-        """What there is to see now, and each time it changes; None where nothing did for a while."""
+        """Yields the current section and each later change; None after a while without one."""
         if self._task is None:
             self._task = asyncio.create_task(self._poll())
         last_sent: LiveSection | None = None
@@ -80,7 +80,7 @@ class Watcher:
             self._waiters.pop(waiter, None)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stops polling."""
         if self._task is not None:
             self._task.cancel()
 
@@ -104,7 +104,7 @@ class Watcher:
             await asyncio.sleep(self._pause_s())
 
     async def _wake(self) -> None:
-        """Wake all who wait, a few at a time: requests are answered in between."""
+        """Wakes the waiting streams in batches, so that requests are answered in between."""
         waiters = list(self._waiters)
         for start in range(0, len(waiters), WAKE_BATCH):
             for waiter in waiters[start : start + WAKE_BATCH]:
@@ -114,19 +114,18 @@ class Watcher:
 
 
 class EventHub:
-    """What is watched at one site; used from its event loop alone."""
+    """The watchers of one project; used only from its event loop."""
 
     def __init__(self) -> None:
-        """Nothing is watched."""
         self.watchers: dict[str, Watcher] = {}
 
     def pause_s(self) -> float:
-        """How long nobody looks after a look: longer where many watch, or many things are watched."""
+        """Returns the pause between two reads: longer with many clients or many watched views."""
         clients = sum(watcher.clients for watcher in self.watchers.values())
         return max(POLL_INTERVAL_S, clients * PAUSE_PER_CLIENT_S + len(self.watchers) * PAUSE_PER_WATCHER_S)
 
     async def events(self, key: str, view: LiveView) -> AsyncIterator[str]:
-        """The events of one page.
+        """Yields the events for one page.
 
         Args:
             key: what it watches.
@@ -149,13 +148,13 @@ class EventHub:
 
 
 def get_event_hub(project: Project) -> EventHub:
-    """What is watched at a site."""
+    """Returns the event hub of a project."""
     return project.get_shared("event hub", EventHub)
 
 
 @router.get("/starts/{group}/events")
 def follow_start(request: Request, group: str) -> StreamingResponse:
-    """What was started under an id, as it goes on."""
+    """Streams the state of the runs of a start."""
     project = get_project(request)
     view = GroupLiveView(project, group)
     view.render()  # there is such a thing
@@ -164,7 +163,7 @@ def follow_start(request: Request, group: str) -> StreamingResponse:
 
 @router.get("/runs/{run_id}/events")
 def follow_run(request: Request, run_id: str) -> StreamingResponse:
-    """A run, as it goes on; what is held out is in its numbers."""
+    """Streams the state of a run; its numbers include the holdout."""
     project = get_project(request)
     with project.store() as store:
         run = load_run(store, run_id)

@@ -1,4 +1,4 @@
-"""Faults of Proctor's own: told to whoever runs the server, and not shown to the network."""
+"""Reports faults of Proctor in the server's terminal; the network does not see them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from proctor.safe_text import one_line, terminal_text
 
 
 def report(where: str, error: Exception) -> None:
-    """Say on stderr what broke; all of it where PROCTOR_DEBUG is 1.
+    """Prints an internal error to stderr; with PROCTOR_DEBUG=1 including its traceback.
 
     Args:
         where: where that was, such as `at /runs`.

@@ -1,4 +1,4 @@
-"""Uploads between Validate and Save: held in memory, each for the visitor who sent it, and never too many."""
+"""Uploads between Validate and Save, held in memory for the session that sent them, within limits."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from proctor.services.suites.upload import Upload
 from proctor.web.project import Project
 
 MAX_PER_SESSION: Final = 4
-"""So many uploads of one visitor are held: one for each page that is likely open."""
+"""Uploads held for one session, enough for the pages a person has open."""
 MAX_TOTAL_BYTES: Final = 256 * 2**20
-"""Of all visitors together: a few of the largest uploads."""
+"""Size limit over all sessions: a few of the largest uploads."""
 
 
 class PendingUploads:
-    """What was uploaded and not saved yet."""
+    """Uploads that are not saved yet; safe to use from many threads."""
 
     def __init__(self, max_bytes: int = MAX_TOTAL_BYTES) -> None:
-        """Empty.
+        """Starts empty.
 
         Args:
             max_bytes: how much is held; what lies longest goes first.
@@ -30,7 +30,7 @@ class PendingUploads:
         self._lock = Lock()
 
     def add(self, session: str, upload: Upload) -> str:
-        """Hold an upload for a visitor; gives the key by which that visitor has it again."""
+        """Holds an upload for a session; returns the key that gets it back."""
         key = secrets.token_urlsafe(12)
         with self._lock:
             own = [owner_key for owner_key in self._uploads if owner_key[0] == session]
@@ -45,7 +45,7 @@ class PendingUploads:
         return key
 
     def get(self, session: str, key: str) -> Upload | None:
-        """The upload of a key; None where it is not held any more, or is another visitor's."""
+        """Returns the upload of a key; None if it is gone or belongs to another session."""
         with self._lock:
             upload = self._uploads.get((session, key))
             if upload is not None:
@@ -54,5 +54,5 @@ class PendingUploads:
 
 
 def get_pending_uploads(project: Project) -> PendingUploads:
-    """The shelf of a site."""
+    """Returns the pending uploads of a project."""
     return project.get_shared("pending uploads", PendingUploads)

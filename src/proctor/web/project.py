@@ -1,4 +1,4 @@
-"""What one server serves: a project's folder and its store, and what all of its requests share."""
+"""What a server serves: the folder of a project and its store, and the objects that all requests share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_CONFIG = Config()
 
 
 class Project:
-    """One server's project; safe to use from many threads at once."""
+    """The project of one server; safe to use from many threads."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Project:
         config: Config = _NO_CONFIG,
         token: str | None = None,
     ) -> None:
-        """Opens nothing yet.
+        """Opens nothing.
 
         Args:
             store_path: the store's file; it is made when something is first kept.
@@ -52,20 +52,20 @@ class Project:
         self.config = config
         self.token = token
         self.hosts: frozenset[str] = frozenset()
-        """The values of the header Host that are answered, in small letters; set when the port is known."""
+        """Accepted values of the Host header in lower case; set when the port is known."""
         self.sessions = BrowserSessions()
         self._shared: dict[str, Any] = {}
         self._lock = RLock()
 
     @property
     def cookie(self) -> str:
-        """The name of the cookie; browsers share cookies between the ports of a host, so each has its own."""
+        """The name of the session cookie, with the port: browsers share cookies between ports of a host."""
         ports = {host.rpartition(":")[2] for host in self.hosts if not host.endswith("]")}
         return f"proctor_{min((port for port in ports if port.isdigit()), default='80')}"
 
     @property
     def store_flags(self) -> tuple[str, ...]:
-        """The flag by which a command in this folder finds the same store; none where it does anyway."""
+        """The flags with which a command in this folder finds the same store; empty if it is the default."""
         default_path = self.folder / ".proctor" / "proctor.db"
         if self.store_path == default_path and not self.environ.get("PROCTOR_STORE"):
             return ()
@@ -74,7 +74,7 @@ class Project:
 
     @contextmanager
     def store(self) -> Iterator[Store]:
-        """The store, for as long as the block lasts.
+        """Opens the store for as long as the block lasts.
 
         Raises:
             StoreError: it cannot be used.
@@ -86,7 +86,7 @@ class Project:
             store.close()
 
     def get_shared(self, name: str, make: Callable[[], T]) -> T:
-        """What all requests share under a name; made by the first of them."""
+        """Returns the object that all requests share under a name; the first call makes it."""
         with self._lock:
             if name not in self._shared:
                 self._shared[name] = make()
@@ -95,11 +95,11 @@ class Project:
 
     @property
     def catalogue(self) -> Catalogue:
-        """What is looked through quickly."""
+        """The index of runs and trials for fast look-ups."""
         return self.get_shared("catalogue", self._make_catalogue)
 
     def _make_catalogue(self) -> Catalogue:
-        """A catalogue beside the store, or beside none where the store cannot be written."""
+        """Opens the catalogue beside the store, or in a temporary folder if that is not writable."""
         from proctor.stores.catalogue.database import Catalogue
         from proctor.stores.sqlite.connection import is_writable
 
@@ -110,13 +110,13 @@ class Project:
 
     @property
     def cataloguer(self) -> Cataloguer:
-        """What brings the catalogue up to date."""
+        """Keeps the catalogue up to date."""
         from proctor.services.runs.reading.catalogue_sync import Cataloguer
 
         return self.get_shared("cataloguer", lambda: Cataloguer(self.store, self.catalogue))
 
 
 def get_project(connection: HTTPConnection) -> Project:
-    """The site that a request is for."""
+    """Returns the project of a request."""
     project: Project = connection.app.state.project
     return project

@@ -1,4 +1,4 @@
-"""What pages show of runs that go on: of one run, and of all that was started together."""
+"""The state of runs in progress, of one run or of all runs started together, rendered for live pages."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from proctor.web.runs.processes import StartedRun, get_run_processes
 from proctor.web.templates_env import PageNotFound, templates
 
 _TIMEOUT_S = 0.3
-"""How long one look may read new trials of a run."""
+"""How long one read of new trials may take."""
 _MAX_ERRORS_READ = 20
-"""Among so many errors is one whose reason may be told."""
+"""Number of errors searched for one whose message may be shown."""
 
 
 class LiveSection(Struct, frozen=True):
-    """What one look came to."""
+    """The rendered section of a page."""
 
     html: str
     is_final: bool
-    """Nothing changes any more."""
+    """Whether nothing changes any more."""
 
 
 class LiveView(Protocol):
-    """Something that goes on."""
+    """Renders the section of a page that shows something in progress."""
 
     def render(self) -> LiveSection:
-        """Look at it once; changes nothing but what is remembered of how fast it goes."""
+        """Renders the current state."""
 
 
 class RunSnapshot(Struct, frozen=True, kw_only=True):
-    """A run, as far as it is."""
+    """The state of a run at one moment."""
 
     run_summary: Looked
     first_line: str
-    """Its first line."""
+    """What the run announces, such as `Running custom suite: 8 dev + 2 holdout tests`."""
     pace: Pace | None = None
     cost: str = ""
     stopping: bool = False
-    """It was told to stop, and lets calls under way end."""
+    """Whether it was told to stop and waits for calls in progress."""
     first_error: str = ""
-    """What came instead of the first answer that is missing, where that may be told."""
+    """The message of the first error that may be shown."""
 
     @property
     def error_text(self) -> str:
-        """How many answers are missing; empty where none is."""
+        """The number of errors in words; empty if there is none."""
         count = self.run_summary.counts.errors
         return counted(count, "error") if count else ""
 
@@ -67,12 +67,12 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The suite and the target."""
         return f"{self.run.suite.title} on {self.run.target.name}"
 
     @property
     def line(self) -> str:
-        """How far it is, in one line with numbers."""
+        """The progress in one line with numbers."""
         run_summary = self.run_summary
         parts = [f"{run_summary.done:,} of {run_summary.planned:,} trials"]
         waiting = run_summary.stored - run_summary.done
@@ -84,7 +84,7 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
 
     @property
     def verdicts(self) -> list[tuple[str, int]]:
-        """How many trials have each verdict; those that none has are left out, passes and failures aside."""
+        """The number of trials by verdict; passes and failures are always listed."""
         counts = self.run_summary.counts
         counts_by_verdict = [("pass", counts.passed), ("fail", counts.failed)]
         optional = (("error", counts.errors), ("unscored", counts.unscored))
@@ -92,21 +92,21 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
 
 
 def _existing_runs(store: Store, run_ids: Iterable[str]) -> Iterator[Run]:
-    """Those of some runs that were not deleted meanwhile."""
+    """Yields those runs that have not been deleted."""
     for run_id in run_ids:
         with suppress(StoreError):
             yield store.run(run_id)
 
 
 _MAX_FIRST_LINES = 1_000
-"""So many first lines of runs are remembered: to find one, all cases of a suite are read."""
+"""Cached first lines of runs; each is found by reading all cases of a suite."""
 
 
 class RunPoller:
-    """Looks at one run again and again."""
+    """Reads the state of a run repeatedly."""
 
     def __init__(self, project: Project) -> None:
-        """Looks at nothing yet.
+        """Reads nothing yet.
 
         Args:
             project: whose store it is in.
@@ -117,7 +117,7 @@ class RunPoller:
         self._first_error = ""
 
     def snapshot(self, store: Store, run: Run) -> RunSnapshot:
-        """The run now.
+        """Returns the current state of a run.
 
         Raises:
             StoreError: the store cannot be read.
@@ -148,16 +148,15 @@ class RunPoller:
 
 
 class RunLiveView:
-    """A run that is watched, whoever makes it."""
+    """Renders a run, wherever it was started."""
 
     def __init__(self, project: Project, run_id: str) -> None:
-        """Looks at nothing yet."""
         self._project = project
         self._run_id = run_id
         self._poller = RunPoller(project)
 
     def render(self) -> LiveSection:
-        """Look at it once.
+        """Renders the current state.
 
         Raises:
             StoreError: it is not there, or the store cannot be read.
@@ -173,24 +172,24 @@ class RunLiveView:
 
 
 class GroupSnapshot(Struct, frozen=True, kw_only=True):
-    """What was started together, as far as it is."""
+    """The state of all runs that were started together."""
 
     id: str
     start: StartedRun | None
-    """None for what was not started from a page."""
+    """None if it was not started from a page."""
     alive: bool
     output: tuple[str, ...] = ()
-    """What the child said on stderr."""
+    """The last lines that the process wrote to stderr."""
     runs: tuple[RunSnapshot, ...] = ()
 
     @property
     def waiting_s(self) -> int:
-        """For how long its first run is waited for."""
+        """For how many seconds its first run is awaited."""
         return 0 if self.start is None else int((datetime.now(UTC) - self.start.started_at).total_seconds())
 
     @property
     def pending_targets(self) -> list[str]:
-        """The targets that its child asks after those of these runs."""
+        """The targets whose runs have not begun."""
         words = () if self.start is None else self.start.words
         target_names = [word.removeprefix("--target=") for word in words if word.startswith("--target=")]
         started_names = {snapshot.run.target.name for snapshot in self.runs}
@@ -198,26 +197,25 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True):
 
     @property
     def active_runs(self) -> list[RunSnapshot]:
-        """Its runs that go on."""
+        """Its runs in progress."""
         return [snapshot for snapshot in self.runs if snapshot.run_summary.alive]
 
     @property
     def is_final(self) -> bool:
-        """Nothing of it changes any more."""
+        """Whether nothing changes any more."""
         return not self.alive and all(snapshot.run_summary.whole for snapshot in self.runs)
 
 
 class GroupLiveView:
-    """All that was started together."""
+    """Renders all runs that were started together."""
 
     def __init__(self, project: Project, group: str) -> None:
-        """Looks at nothing yet."""
         self._project = project
         self._group = group
         self._pollers: dict[str, RunPoller] = {}
 
     def snapshot(self, store: Store, *, newest: bool = False) -> GroupSnapshot:
-        """All of it now.
+        """Returns the current state of the group.
 
         Args:
             store: where its runs are.
@@ -247,7 +245,7 @@ class GroupLiveView:
         )
 
     def render(self) -> LiveSection:
-        """Look at it once.
+        """Renders the current state.
 
         Raises:
             NotThere: nothing was started under that id.

@@ -1,4 +1,4 @@
-"""What stands between the network and the pages: who is answered, how much is read, what a browser may do.
+"""Protects the server: who is answered, how much is read, and what a browser may do.
 
 Every request passes `Guard` first. A change of a page needs the form's token besides (`form_of`); one of the
 API needs a content type that no other site's form can send.
@@ -21,19 +21,19 @@ from proctor.web.browser_sessions import BrowserSession, get_session
 from proctor.web.project import Project
 
 MAX_BODY_BYTES = 64 * 2**20
-"""Of one request: a bundle of some ten thousand answers, which is more than a person uploads by hand."""
+"""Limit for one request: a bundle of some ten thousand answers, more than people upload by hand."""
 MAX_ANONYMOUS_BYTES = 64 * 2**10
-"""Of one request of whoever has not shown the token yet: it holds no more than that."""
+"""Limit before login, where a request holds no more than the token."""
 MAX_BYTES_BY_TYPE = {"application/x-www-form-urlencoded": 2 * 2**20, "application/json": 32 * 2**20}
-"""Of one request of that type: it is read whole before anything is done with it, while others wait."""
+"""Limits by content type, for bodies that are read at once while other requests wait."""
 MAX_FIELD_BYTES = 24 * 2**20
-"""Of one field of a form, such as the text of a suite."""
+"""Limit for one field of a form, such as the text of a suite."""
 MAX_FILES = 1_000
 MAX_FIELDS = 2_000
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORM_KEY = "proctor.form"
 _OPEN_PATHS = ("/static/", "/login", "/favicon.ico")
-"""What is shown before the token was."""
+"""Paths that are open before login."""
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -44,11 +44,11 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-"""Of every response. A page loads nothing from elsewhere, runs no script but ours, and is in no frame."""
+"""Headers of every response: pages load nothing from elsewhere, run only our script, and sit in no frame."""
 
 
 class RequestRefused(ProctorError):
-    """A request that is not answered, with the status that says why."""
+    """A request that is refused, with a status."""
 
     def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(sentence)
@@ -57,7 +57,7 @@ class RequestRefused(ProctorError):
 
 
 class SecurityMiddleware:
-    """Checks every request before anything else sees it, and puts the headers on every response."""
+    """Checks every request first, and sets the security headers on every response."""
 
     def __init__(
         self, app: ASGIApp, project: Project, refuse: Callable[[Request, RequestRefused], Response]
@@ -74,7 +74,7 @@ class SecurityMiddleware:
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handles one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -106,7 +106,7 @@ class SecurityMiddleware:
     def _check_request(
         self, scope: Scope, headers: Headers, session: BrowserSession
     ) -> RequestRefused | None:
-        """Why a request is not answered; None where it is."""
+        """Returns why a request is refused; None if it is accepted."""
         host = headers.get("host", "").lower()
         if host not in self._project.hosts:
             return RequestRefused(
@@ -122,7 +122,7 @@ class SecurityMiddleware:
         return self._check_token(scope, headers, session)
 
     def _max_bytes(self, scope: Scope, headers: Headers, session: BrowserSession) -> int:
-        """How many bytes of a request are read; of the API, none before the token was shown."""
+        """Returns how many bytes of a request may be read."""
         if self._project.token is not None and not session.is_logged_in and not _is_api(scope):
             return MAX_ANONYMOUS_BYTES
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -158,12 +158,12 @@ class SecurityMiddleware:
 
 
 def constant_time_equal(sent_token: str, token: str) -> bool:
-    """Whether a token is the right one, in a time that does not tell how much of it is."""
+    """Whether a token is right; the time taken does not tell how much of it is."""
     return hmac.compare_digest(sent_token.encode("utf-8", "replace"), token.encode("utf-8"))
 
 
 def body_too_large(max_bytes: int = MAX_BODY_BYTES) -> RequestRefused:
-    """What is said of a body that is too large."""
+    """Returns the error for a body above the limit."""
     size = f"{max_bytes // 2**20} MB" if max_bytes >= 2**20 else f"{max_bytes // 2**10} KB"
     return RequestRefused(413, f"That is more than {size} at once. Use the command line for it.")
 
@@ -173,7 +173,7 @@ def _is_api(scope: Scope) -> bool:
 
 
 def _is_own(headers: Headers, host: str) -> bool:
-    """Whether a change comes from a page of this server, or from no browser at all."""
+    """Whether a change comes from a page of this server, or from a program."""
     origin = headers.get("origin")
     if origin is not None:
         return origin.lower() in (f"http://{host}", f"https://{host}")
@@ -181,13 +181,13 @@ def _is_own(headers: Headers, host: str) -> bool:
 
 
 def _is_part_of_another(headers: Headers) -> bool:
-    """Whether a page of another site loads this into itself; a link that somebody follows does not."""
+    """Whether a page of another site embeds this; following a link is fine."""
     is_link = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
     return headers.get("sec-fetch-site") in ("cross-site", "same-site") and not is_link
 
 
 def _limit_body(receive: Receive, max_bytes: int) -> Receive:
-    """The same body, which ends with an error when it becomes too large without having said so."""
+    """Wraps `receive`: raises an error once the body exceeds the limit, whatever its declared length."""
     byte_count = 0
 
     async def receive_limited() -> Message:
@@ -206,10 +206,10 @@ def _limit_body(receive: Receive, max_bytes: int) -> Receive:
 
 
 class FormFile:
-    """A file of a form."""
+    """A file in a form."""
 
     def __init__(self, name: str, data: bytes) -> None:
-        """A file.
+        """Holds the name and content of a file.
 
         Args:
             name: what the browser calls it: a text to show, and never a path.
@@ -220,28 +220,28 @@ class FormFile:
 
 
 class PageForm:
-    """The fields of a form that was sent by a page of ours."""
+    """The fields of a submitted form."""
 
     def __init__(self, fields: list[tuple[str, str]], files: list[tuple[str, FormFile]]) -> None:
-        """All fields in their order, those with files apart."""
+        """Takes all fields in their order, files apart."""
         self._fields = fields
         self._files = files
 
     def text(self, name: str, default: str = "") -> str:
-        """The last value of a field."""
+        """Returns the last value of a field."""
         return next((value for key, value in reversed(self._fields) if key == name), default)
 
     def texts(self, name: str) -> list[str]:
-        """All values of a field."""
+        """Returns all values of a field."""
         return [value for key, value in self._fields if key == name]
 
     def files(self, name: str) -> list[FormFile]:
-        """The files of a field; one that was left empty has none."""
+        """Returns the files of a field; empty if none was chosen."""
         return [file for key, file in self._files if key == name]
 
 
 async def read_form(request: Request) -> PageForm:
-    """The form of a request: of a page of ours, and not too large.
+    """Reads the form of a request and checks its token.
 
     Raises:
         Refused: it has another token than this visitor's pages have, is too large, or is no form.
@@ -277,7 +277,7 @@ async def _parse_form(request: Request) -> PageForm:
 
 
 async def check_csrf(request: Request) -> None:
-    """What every route of a page depends on: no change without the form's token.
+    """Requires the form's token for every change; all page routes depend on it.
 
     Raises:
         Refused: as `form_of`.

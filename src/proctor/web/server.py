@@ -1,4 +1,4 @@
-"""A site on a port: bound first, so that what is wrong is a sentence, then served until somebody stops it."""
+"""Binds a port first, so that a failure is a clear error, then serves a project until it is stopped."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from proctor.web.project import Project
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _MAX_PORTS_TRIED = 20
-"""So many ports are tried, from the usual one on, where the user names none."""
+"""Number of ports tried from the default one on, if the user names none."""
 _BACKLOG = 1024
-"""Connections that may wait before they are taken up."""
+"""Connections that may wait to be accepted."""
 MAX_OPEN_FILES = 4096
 """Enough for 1,000 event streams, idle connections, and the store's files for each request under way."""
 MIN_OPEN_FILES = 2048
 """With fewer, 1,000 event streams and the pages beside them may find none left."""
 _SHUTDOWN_TIMEOUT_S = 1
-"""How long open pages may finish what they load when the server is stopped."""
+"""How long open pages may finish loading when the server is stopped."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server there."""
+    """Whether only this machine can reach a server at that host."""
     if host == "localhost":
         return True
     try:
@@ -39,7 +39,7 @@ def is_loopback(host: str) -> bool:
 
 
 def bind_socket(host: str, port: int, *, exactly: bool) -> socket.socket:
-    """A socket that listens on that host and port; whoever comes now waits until it is served.
+    """Returns a socket that listens at that host and port.
 
     Args:
         host: a name or an address of this machine.
@@ -70,7 +70,7 @@ def bind_socket(host: str, port: int, *, exactly: bool) -> socket.socket:
 
 
 def allowed_hosts(host: str, port: int, more_hosts: Iterable[str] = ()) -> frozenset[str]:
-    """The values of the header Host by which a server may be called.
+    """Returns the accepted values of the Host header.
 
     Args:
         host: what it is bound to.
@@ -100,7 +100,7 @@ def _own_addresses() -> set[str]:
 
 
 def raise_file_limit(file_limit: int = MAX_OPEN_FILES) -> int:
-    """Let this process open more files and connections, as far as the system allows; how many it may open."""
+    """Raises the limit of open files as far as the system allows; returns the new limit."""
     try:
         import resource
     except ImportError:  # Windows, where there is no such limit
@@ -115,7 +115,7 @@ def raise_file_limit(file_limit: int = MAX_OPEN_FILES) -> int:
 
 
 def serve(project: Project, listener: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
-    """Serve a site until the process is told to stop.
+    """Serves a project until the process is told to stop.
 
     Args:
         project: the site; its hosts are set.
@@ -129,7 +129,7 @@ def serve(project: Project, listener: socket.socket, ready: Callable[[], None] =
 
 
 class _Server(uvicorn.Server):
-    """Says when the first request can come."""
+    """Reports when it is ready for the first request."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -143,7 +143,7 @@ class _Server(uvicorn.Server):
 def make_server(
     project: Project, ready: Callable[[], None] = lambda: None, limits: ServerLimits = DEFAULT_LIMITS
 ) -> uvicorn.Server:
-    """The server of a site, not yet started; `ready` is called when it is."""
+    """Builds the server of a project; it calls `ready` once it is started."""
     # h11 is always there; httptools, which may be, takes a second Host, and headers of any size.
     protocol = partial(LimitedProtocol, limits=limits, idle=IdleConnections(limits.idle_connections))
     config = uvicorn.Config(

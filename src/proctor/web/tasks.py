@@ -1,4 +1,4 @@
-"""What takes seconds is done beside the requests: asked for once, followed by whoever waits, and remembered.
+"""Background tasks for work that takes seconds; each is submitted under a key, followed and cached.
 
 A page asks for something under a key. What is at hand within its patience is shown at once; else the page
 shows how far it is, and opens again when it is done.
@@ -22,20 +22,20 @@ from proctor.web.sse import event, streamed
 
 T = TypeVar("T")
 ProgressCallback = Callable[[int, int], None]
-"""Told how much is done of how much."""
+"""Called with how much is done, and the total."""
 
 _MAX_CONCURRENT = 2
 _MAX_TASKS = 32
 _FRESH_FOR_S = 10.0
-"""For so long the answer about something that still changes is as good as a new one."""
+"""How long the result of a task that is not cacheable counts as current."""
 _POLL_INTERVAL_S = 0.3
 
 
 class Task(Generic[T]):
-    """One thing that is being done, or was."""
+    """A background task and its result."""
 
     def __init__(self, unit: str, *, cacheable: bool) -> None:
-        """Not begun.
+        """Does not start it.
 
         Args:
             unit: what is counted, such as `trials read`.
@@ -52,7 +52,7 @@ class Task(Generic[T]):
 
     @property
     def has_ended(self) -> bool:
-        """Whether there is a result, or an error."""
+        """Whether there is a result or an error."""
         return self._end_event.is_set()
 
     @property
@@ -62,16 +62,16 @@ class Task(Generic[T]):
 
     @property
     def is_fresh(self) -> bool:
-        """Whether whoever asks now may have what it came to."""
+        """Whether its result is still valid for new requests."""
         cacheable = self._cacheable and self._error is None
         return not self.has_ended or cacheable or monotonic() - self._ended_at < _FRESH_FOR_S
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for so long at most; whether it has ended."""
+        """Waits up to that long; returns whether the task has ended."""
         return self._end_event.wait(timeout_s)
 
     def result(self) -> T:
-        """What it came to, when it has ended.
+        """Returns the result of a task that has ended.
 
         What was raised while it was done is raised here.
         """
@@ -81,7 +81,7 @@ class Task(Generic[T]):
         return self._result
 
     def run(self, work: Callable[[ProgressCallback], T]) -> None:
-        """Do it."""
+        """Runs the work and stores its result or error."""
         try:
             self._result = work(self._set_progress)
         except BaseException as error:  # noqa: BLE001  # it is raised where somebody waits for it
@@ -94,10 +94,9 @@ class Task(Generic[T]):
 
 
 class TaskRunner:
-    """What one server does beside its requests, a few at a time; safe to use from many threads."""
+    """Runs background tasks, a few at a time; safe to use from many threads."""
 
     def __init__(self) -> None:
-        """Nothing is to be done."""
         self._tasks: OrderedDict[Hashable, Task[object]] = OrderedDict()
         self._lock = Lock()
         self._slots = Semaphore(_MAX_CONCURRENT)
@@ -105,7 +104,7 @@ class TaskRunner:
     def submit(
         self, key: Hashable, work: Callable[[ProgressCallback], T], unit: str, *, cacheable: bool = True
     ) -> Task[T]:
-        """The task of a key: the one that is there, or a new one that begins as soon as there is room.
+        """Returns the task of a key: an existing one, or a new one that starts when a slot is free.
 
         Args:
             key: what it is; the same key is done once.
@@ -130,7 +129,7 @@ class TaskRunner:
             task.run(work)
 
     def find(self, task_id: str) -> Task[object] | None:
-        """The task of that id, while it is remembered."""
+        """Returns the task of that id while it is remembered, or None."""
         with self._lock:
             return next((task for task in self._tasks.values() if task.id == task_id), None)
 
@@ -141,12 +140,12 @@ class TaskRunner:
 
 
 def get_task_runner(request: Request) -> TaskRunner:
-    """The desk of the site that a request is for."""
+    """Returns the task runner of a request's project."""
     return get_project(request).get_shared("tasks", TaskRunner)
 
 
 def stream_task(tasks: TaskRunner, task_id: str, render: Callable[[Task[object]], str]) -> StreamingResponse:
-    """A task's progress as server-sent events, of which the last one says that it is done.
+    """Streams the progress of a task as server-sent events; the last event is `done`.
 
     Args:
         tasks: where it is.

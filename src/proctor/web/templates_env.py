@@ -1,4 +1,4 @@
-"""Values to pages: the templates, what all of them know, and errors as pages."""
+"""Renders pages: the template environment, and the values that all templates share."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ SECTIONS = {
     "/review": "Review",
     "/certificates": "Certificates",
 }
-"""What stands at the top of every page, with its address."""
+"""The navigation of every page: addresses and their titles."""
 _PARENT_SECTIONS = {"/suite": "/suites", "/starts": "/run"}
-"""Addresses that belong to another place."""
+"""Addresses that belong to another section."""
 
 
 class PageNotFound(ProctorError):
-    """What a page is asked for is not there."""
+    """The address names something that does not exist."""
 
 
 def templates(project: Project) -> Environment:
-    """The templates of a site's pages, and those that reports share with them."""
+    """Returns the templates of a project's pages, including those shared with reports."""
     return project.get_shared("templates", lambda: _templates(project))
 
 
@@ -52,14 +52,14 @@ def _templates(project: Project) -> Environment:
 
 
 def _in_terminal(project: Project, command: str) -> str:
-    """A command as it finds this site's store; a bundle is verified without one."""
+    """Returns a command with the flags that find this project's store; `verify` needs none."""
     if not project.store_flags or "--store" in command or command.startswith("proctor verify "):
         return command
     return f"{command} {shlex.join(project.store_flags)}"
 
 
 def render_page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page.
+    """Renders a page.
 
     Args:
         request: what asks for it.
@@ -79,20 +79,20 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
 
 
 def render_fragment(request: Request, template: str, **values: Any) -> str:
-    """A piece of a page that is sent alone, as to a live section."""
+    """Renders part of a page, such as a live section."""
     session, project = get_session(request), get_project(request)
     context = {"session": session, "project": project, "csrf": _csrf_field(session)}
     return templates(project).get_template(template).render(**context, **values)
 
 
 def url(path: str, **query: Any) -> str:
-    """An address of this server; what is None is left out, a list is given once for each value."""
+    """Returns an address of this server; None and empty values are left out, lists give one value each."""
     parameters = {name: value for name, value in query.items() if value is not None and value != ""}
     return f"{path}?{urlencode(parameters, doseq=True)}" if parameters else path
 
 
 def load_run(store: Store, run_id: str) -> Run:
-    """The run of exactly that id.
+    """Returns the run of exactly that id.
 
     Raises:
         NotThere: there is none.

@@ -1,4 +1,4 @@
-"""The words of an address that say which trials of a run are shown, and in which order."""
+"""Parses the filter and the order of a run's trials from an address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from proctor.stores.catalogue.records import Wanted
 from proctor.web.templates_env import url
 
 SORTS = ("position", "case", "verdict", "score", "latency", "cost")
-"""What a table of trials can be sorted by, in an address with `-` before it for the other way around."""
+"""What trials can be sorted by; `-` before it in the address reverses the order."""
 _MULTI_VALUE = ("verdict", "tag", "grader", "missed")
 _SINGLE_VALUE = ("category", "split", "case", "text")
 _CHIP_PREFIXES = {
@@ -26,21 +26,21 @@ _CHIP_PREFIXES = {
     "case": "case ",
     "text": "with ",
 }
-"""What stands before a word of each kind."""
+"""The text before a word of each kind."""
 _VERDICTS = frozenset(verdict.value for verdict in Verdict)
 _MAX_WORD_LENGTH = 1000
-"""Letters of one word that are looked at."""
+"""Characters of one word that are read."""
 
 
 class FilterChip(Struct, frozen=True):
-    """One word of a filter, with the address of the same page without it."""
+    """One word of a filter, with the address of the page without it."""
 
     word: str
     address: str
 
 
 def parse_filter(request: Request) -> Wanted:
-    """Which trials an address asks for; what it does not say leaves none out."""
+    """Returns the filter of an address; what is absent filters nothing."""
     query = request.query_params
     lists = {name: _words(query, name) for name in _MULTI_VALUE}
     texts = {name: next(iter(_words(query, name)), "") for name in _SINGLE_VALUE}
@@ -57,13 +57,13 @@ def parse_filter(request: Request) -> Wanted:
 
 
 def parse_sort(request: Request) -> str:
-    """The order that an address asks for."""
+    """Returns the sort order of an address."""
     word = request.query_params.get("sort", "")
     return word if word.removeprefix("-") in SORTS else "position"
 
 
 def filter_query(request: Request) -> dict[str, list[str]]:
-    """The filter and the order of an address, for the addresses of what is shown by them."""
+    """Returns the filter and sort order as a query, to build further addresses."""
     query = request.query_params
     by_name = {name: list(_words(query, name)) for name in (*_MULTI_VALUE, *_SINGLE_VALUE)}
     return {name: words for name, words in by_name.items() if words} | (
@@ -72,7 +72,7 @@ def filter_query(request: Request) -> dict[str, list[str]]:
 
 
 def filter_chips(request: Request, path: str) -> Iterator[FilterChip]:
-    """Each word of the filter of an address, which one removes by following it.
+    """Yields a chip for each word of the filter; following it removes the word.
 
     Args:
         request: with the address.
@@ -91,7 +91,7 @@ def filter_chips(request: Request, path: str) -> Iterator[FilterChip]:
 
 
 def _words(query: QueryParams, name: str) -> tuple[str, ...]:
-    """The words of one kind that are looked at, as they were given: a name may begin with a space.
+    """Returns the words of one kind as given: names may begin with a space.
 
     Of what there can be one of, the first is meant: a form gives what was chosen anew before what was there.
     """

@@ -1,4 +1,4 @@
-"""The API for programs: an application of its own under `/api/v1`, with its document and its problems."""
+"""The HTTP API: an application of its own under `/api/v1`, with its OpenAPI document and problems."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ ROUTERS = (
     "proctor.web.api.certificates:router",
     "proctor.web.api.targets:router",
 )
-"""What is answered; a further thing is a file and a line here."""
+"""The routers of the API; add new ones here."""
 
 
 def mount(app: FastAPI) -> None:
-    """Add the API to the application.
+    """Adds the API to the application.
 
     Args:
         app: the application; its `state.site` is set.
@@ -51,7 +51,7 @@ def mount(app: FastAPI) -> None:
 
 
 def make_api(project: Project) -> FastAPI:
-    """The API of a site."""
+    """Builds the API of a project."""
     api = FastAPI(
         title="Proctor",
         version=__version__,
@@ -82,7 +82,7 @@ def make_api(project: Project) -> FastAPI:
 
 own_router = APIRouter()
 _UNDOCUMENTED = ("/openapi.json", "/problems/{name}")
-"""What the document does not tell of."""
+"""Paths that the OpenAPI document leaves out."""
 
 
 @own_router.get("/openapi.json", include_in_schema=False)
@@ -93,7 +93,7 @@ def openapi(request: Request) -> Response:
 
 @own_router.get("/problems/{name}", include_in_schema=False)
 def describe_problem(name: str) -> Response:
-    """What a type of problems means."""
+    """Describes a problem type."""
     kind = KINDS.get(name)
     if kind is None:
         raise PageNotFound(
@@ -111,7 +111,7 @@ def _refuse(request: Request, error: Exception) -> Response:
 
 
 def _unknown_address(request: Request, error: Exception) -> Response:
-    """A path or a method that is not there; or a body that cannot be read."""
+    """Handles an unknown path or method, and a body that cannot be read."""
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, RequestRefused):  # the body grew too large while it was read
         return problem_from_error(error.__cause__, request.url.path)
@@ -128,7 +128,7 @@ def _unknown_address(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> list[str]:
-    """What an address takes, all of its operations together."""
+    """Returns the methods that a path takes, over all of its operations."""
     paths: dict[str, Iterable[str]] = (
         dict.fromkeys(_UNDOCUMENTED, ("get",)) | openapi_document(request.app)["paths"]
     )
@@ -148,5 +148,5 @@ def _unknown_parameters(request: Request, error: Exception) -> Response:
 
 
 def _internal_error(request: Request, _error: Exception) -> Response:
-    """A fault of Proctor's own, which the application around this one tells of in the terminal."""
+    """Answers with a problem; the outer application reports the exception in the terminal."""
     return problem_response(500, KINDS["broken"].about, instance=request.url.path)

@@ -1,4 +1,4 @@
-"""Certificates and bundles over the API: made, listed, read, verified."""
+"""Certificates and bundles over the API: create, list, read, verify."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ARCHIVE = {"requestBody": {"required": True, "content": {"application/zip": _BY
 
 @router.get("/certificates", response_model=models.CertificateList)
 def list_certificates(request: Request) -> Response:
-    """The certificates that were made here, newest first."""
+    """The certificates created on this server, newest first."""
     rows = [_row(certificate) for certificate in load_certificates(get_project(request))]
     return json_response({"certificates": rows})
 

@@ -24,7 +24,7 @@ from proctor.web.templates_env import load_run
 router = APIRouter(tags=["comparisons"])
 
 _MAX_RUNS = 10
-"""So many runs are compared at once: each of them with each other one."""
+"""Maximum number of runs in one comparison; every pair of them is compared."""
 
 
 @router.get("/comparisons", response_model=models.Comparison, responses={400: {}, 404: {}})

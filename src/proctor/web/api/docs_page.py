@@ -1,4 +1,4 @@
-"""The page that lists what the API answers, from its OpenAPI document, each with a command to try."""
+"""The page that documents the API: each operation of its OpenAPI document with a command to try."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Parameter(Struct, frozen=True, kw_only=True):
 
 
 class Operation(Struct, frozen=True, kw_only=True):
-    """One thing that can be asked."""
+    """One operation of the API."""
 
     id: str
     method: str
@@ -44,7 +44,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 
 @router.get("/api")
 def list_operations(request: Request) -> Response:
-    """Every operation, by what it is about."""
+    """Lists every operation, grouped by tag."""
     (api,) = (route.app for route in request.app.routes if getattr(route, "path", "") == PATH)
     document = openapi_document(api)
     origin = str(request.base_url).rstrip("/")
@@ -115,7 +115,7 @@ def _schema(content: tuple[str, dict[str, Any]] | None, schemas: dict[str, Any])
 
 
 def _kind(schema: dict[str, Any]) -> str:
-    """What a value may be, in short."""
+    """Describes the type of a value in a few words."""
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(map(_kind, schema["anyOf"])))
     if "enum" in schema:
@@ -127,7 +127,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _body(content: tuple[str, dict[str, Any]] | None, schemas: dict[str, Any]) -> list[str]:
-    """The words that send an example of a body."""
+    """Returns the curl arguments that send an example body."""
     if content is None:
         return []
     kind, _ = content
@@ -145,7 +145,7 @@ def _example(schema: dict[str, Any]) -> Any:
 
 
 def _command(method: str, address: str, operation: dict[str, Any], body: list[str], *, token: bool) -> str:
-    """A command that asks this, with examples in the places of what one chooses."""
+    """Returns a curl command that calls the operation with example values."""
     query: list[tuple[str, str]] = []
     for parameter in operation.get("parameters", ()):
         example = _example(parameter["schema"])

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the API: what the routes say of themselves, and what holds for all of them."""
+"""The OpenAPI document of the API: what the routes declare, and what all of them have in common."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ TAGS = [
     {"name": "targets", "description": "Who can be asked."},
 ]
 _COMMON_STATUSES = (403, 421, 422, 503)
-"""Statuses that any operation can have."""
+"""Statuses that any operation can return."""
 _BODY_STATUSES = (400, 413, 415)
-"""Those that any operation with a body can have besides."""
+"""Further statuses of operations with a body."""
 _BEARER = {
     "type": "http",
     "scheme": "bearer",
@@ -40,12 +40,12 @@ _BEARER = {
 }
 _METHODS = ("get", "post")
 _DEFAULT_DESCRIPTION = "Successful Response"
-"""What stands where a route does not say what its answer is."""
+"""FastAPI's description of a response for which the route gives none."""
 
 
 @cache
 def openapi_document(api: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document of an API."""
+    """Builds the OpenAPI document of an API; cached."""
     document = get_openapi(
         title=api.title,
         version=api.version,
@@ -74,7 +74,7 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
 
 
 def find_operation(request: Request, *, body: bool = False) -> dict[str, Any]:
-    """What the document says of the operation that a request is for; nothing for one that is not in it.
+    """Returns the operation of a request from the document; empty if the document leaves it out.
 
     Args:
         request: the request.
@@ -96,7 +96,7 @@ def _statuses() -> list[int]:
 
 
 def _complete(operation: dict[str, Any], *, has_body: bool, with_token: bool) -> None:
-    """Say of an operation what holds for all of its kind."""
+    """Adds to an operation what all operations share: descriptions and problem responses."""
     own = {int(status) for status in operation["responses"] if int(status) >= 400}
     statuses = own | {
         *_COMMON_STATUSES,

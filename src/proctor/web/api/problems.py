@@ -1,4 +1,4 @@
-"""What went wrong to problems as RFC 9457 has them: `application/problem+json`."""
+"""Turns errors into problem responses (RFC 9457, `application/problem+json`)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from proctor.web.templates_env import PageNotFound
 
 MEDIA = "application/problem+json"
 PREFIX = "/api/v1/problems/"
-"""Where the types of problems are told of; each type is its path."""
+"""The path under which each problem type is described; a type is its path."""
 
 
 class ProblemKind(NamedTuple):
-    """A type of problems."""
+    """A problem type."""
 
     status: int
     title: str
@@ -69,12 +69,12 @@ KINDS = {
         503, "The store cannot be used", "Nothing was changed. The detail says what to do."
     ),
 }
-"""Every type by its name; where several have one status, the first is the usual one."""
+"""Problem types by name; if several share a status, the first is its default."""
 _DEFAULT_KINDS = {kind.status: name for name, kind in reversed(KINDS.items())}
 
 
 class Issue(BaseModel):
-    """One thing that is wrong, with its place; what is not known is null."""
+    """An error or a warning with its place; unknown parts are null."""
 
     path: str | None = Field(description="The file, as it was named.", examples=["my_suite.jsonl"])
     line: int | None = Field(description="The line in it.", examples=[3])
@@ -85,7 +85,7 @@ class Issue(BaseModel):
 
 
 class ProblemDetails(BaseModel):
-    """Why there is no other answer (RFC 9457)."""
+    """The body of a problem response (RFC 9457)."""
 
     type: str = Field(description="Tells kinds of problems apart.", examples=[f"{PREFIX}not-found"])
     title: str = Field(description="What kind of problem this is.", examples=[KINDS["not-found"].title])
@@ -96,7 +96,7 @@ class ProblemDetails(BaseModel):
 
 
 class Conflict(ProctorError):
-    """What is asked cannot be done in the present state."""
+    """The request cannot be fulfilled in the present state."""
 
 
 def problem_response(
@@ -107,7 +107,7 @@ def problem_response(
     *,
     instance: str = "",
 ) -> Response:
-    """A problem as a response.
+    """Returns a problem as a response.
 
     Args:
         status: its status, which says what kind of problem it is.
@@ -124,7 +124,7 @@ def problem_response(
 
 
 def problem_from_error(error: ProctorError, instance: str) -> Response:
-    """What Proctor refuses on purpose."""
+    """Turns an error that Proctor raised on purpose into a problem response."""
     if isinstance(error, SuiteError):
         errors = [problem for problem in error.problems if problem.level == "error"]
         detail = errors[0].message if len(errors) == 1 else f"The suite has {len(errors):,} errors."
@@ -150,7 +150,7 @@ def _error_status(error: ProctorError) -> int:
 def invalid_values_response(
     error: RequestValidationError, instance: str, known_names: Sequence[str]
 ) -> Response:
-    """Values that are missing or cannot be.
+    """Reports values that are missing or invalid.
 
     Args:
         error: what was found.
@@ -167,13 +167,13 @@ def invalid_values_response(
 
 
 def unknown_fields_response(names: Iterable[str], known_names: Sequence[str], instance: str) -> Response:
-    """Parameters of an address that has others."""
+    """Reports unknown parameters of an address."""
     errors = [_issue_row(name, "unknown-field", _unknown_field_message(name, known_names)) for name in names]
     return _response("wrong-values", 422, errors[0]["message"], errors, instance, None)
 
 
 def wrong_fields_response(messages: Mapping[str, str], instance: str) -> Response:
-    """Fields of a body that cannot be, each with a sentence."""
+    """Reports invalid fields of a body, each with a sentence."""
     errors = [_issue_row(field, "wrong-value", sentence) for field, sentence in messages.items()]
     return _response("wrong-values", 422, " ".join(messages.values()), errors, instance, None)
 

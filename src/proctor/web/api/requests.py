@@ -1,4 +1,4 @@
-"""What is checked of a request to the API besides its values: names of parameters, and the body's type."""
+"""Checks on API requests that FastAPI does not make: unknown parameters and the type of the body."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from proctor.web.api.openapi import find_operation
 from proctor.web.security import RequestRefused
 
 MAX_INTEGER = 2**31 - 1
-"""No count of anything here is larger, and every database can hold it."""
+"""No count exceeds it, and every database can hold it."""
 
 
 class RequestBody(BaseModel):
-    """The body of a request: only what is described, of exactly the type that is described."""
+    """The body of a request: unknown fields and values of another type are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class EmptyBody(RequestBody):
-    """An empty object: all is said by the address."""
+    """An empty object; the address says everything."""
 
 
 class UnknownParameters(Exception):
-    """An address has parameters that are not known, and would have no effect."""
+    """The address has unknown parameters, which would have no effect."""
 
     def __init__(self, names: Collection[str], known_names: Sequence[str]) -> None:
         super().__init__(", ".join(names))
@@ -37,7 +37,7 @@ class UnknownParameters(Exception):
 
 
 def check_query(request: Request) -> None:
-    """Refuse an address with parameters that would have no effect, such as a filter that is misspelt.
+    """Refuses unknown query parameters, such as a misspelt filter.
 
     Raises:
         UnknownParameters: there are some.
@@ -49,7 +49,7 @@ def check_query(request: Request) -> None:
 
 
 def list_parameters(request: Request, error: RequestValidationError) -> list[str]:
-    """The names of what a request may have where something is wrong: in its body, or in its address."""
+    """Returns the names of the valid body fields or query parameters, for suggestions in an error."""
     if any(error["loc"][0] == "body" for error in error.errors()):
         return list(_body_schema(request).get("properties", {}))
     return _parameter_names(request, "query")
@@ -66,7 +66,7 @@ def _body_schema(request: Request) -> dict[str, Any]:
 
 
 def json_body(request: Request) -> None:
-    """Refuse a body that is not called JSON, as that of a form on another site never is.
+    """Refuses a body whose content type is not JSON; a form of another site cannot send JSON.
 
     Raises:
         Refused: it is not.
@@ -75,7 +75,7 @@ def json_body(request: Request) -> None:
 
 
 async def zip_body(request: Request) -> bytes:
-    """The body of a request, which is a zip archive.
+    """Returns the body of a request, a zip archive.
 
     Raises:
         Refused: it is not called one, or is too large.
@@ -91,9 +91,9 @@ def _check_type(request: Request, media_type: str) -> None:
 
 
 JSON = [Depends(json_body)]
-"""The dependencies of an operation that reads JSON."""
+"""Dependencies of operations that read JSON."""
 LOCATION = {"Location": {"description": "Where it is.", "required": True, "schema": {"type": "string"}}}
-"""The header of an answer about something new."""
+"""The Location header of responses about something new."""
 
 RunId = Annotated[str, Path(description="The whole id of a run.", examples=["20261121-225349-e91629"])]
 Group = Annotated[

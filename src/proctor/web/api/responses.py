@@ -1,4 +1,4 @@
-"""Plain data to JSON responses that every parser reads: UTF-8, and no number that JSON does not have."""
+"""JSON responses that every parser reads: UTF-8, without NaN or infinite numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MEDIA = "application/json"
 
 
 def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Data as a response.
+    """Returns data as a JSON response.
 
     Args:
         data: plain data, or a text that is JSON already.
@@ -23,7 +23,7 @@ def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | Non
 
 
 def encode_json(data: Any) -> bytes:
-    """Data as JSON; NaN and infinite numbers, which graders of people's own can give, become null."""
+    """Encodes data as JSON; NaN and infinite numbers, which custom graders can return, become null."""
     if isinstance(data, str):
         data = json.loads(data, parse_constant=_to_null)
     try:

@@ -1,4 +1,4 @@
-"""Stored runs over the API: listed, followed, read, revealed."""
+"""Stored runs over the API: list, follow, read, reveal."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from proctor.web.templates_env import load_run
 router = APIRouter(tags=["runs"])
 
 _TIMEOUT_S = 60.0
-"""So long a request waits while the trials of a run are counted for the first time."""
+"""How long a request waits while the trials of a run are counted for the first time."""
 _PROGRESS_TIMEOUT_S = 2.0
-"""The same for how far a run is, which is asked often."""
+"""The same for progress, which clients ask for often."""
 
 
 @router.get("/runs", response_model=models.RunPage, responses={404: {}})
 def list_runs(request: Request, query: Annotated[models.RunFilter, Query()]) -> Response:
-    """Stored runs, newest first; a list is no look at a holdout, and tells no rate of one."""
+    """Stored runs, newest first; the list gives no holdout pass rates and counts as no access."""
     run_filter = Filter(
         suite=query.suite,
         version=query.version,
@@ -54,7 +54,7 @@ def list_runs(request: Request, query: Annotated[models.RunFilter, Query()]) -> 
 
 @router.get("/runs/{run_id}", response_model=models.Run, responses={404: {}})
 def get_run(request: Request, run_id: RunId) -> Response:
-    """The numbers of a run, counted from its trials; of one with a holdout this counts as a look at it."""
+    """The numbers of a run, counted from its trials; for a run with a holdout this is a holdout access."""
     project = get_project(request)
     with project.store() as store:
         run = load_run(store, run_id)
@@ -67,7 +67,7 @@ def get_run(request: Request, run_id: RunId) -> Response:
 
 @router.get("/runs/{run_id}/progress", response_model=models.RunProgress, responses={404: {}})
 def get_progress(request: Request, run_id: RunId) -> Response:
-    """How far a run is, wherever it was started; what it says of a holdout is what a list says."""
+    """How far a run is, wherever it was started; of a holdout it gives what the list of runs gives."""
     project = get_project(request)
     with project.store() as store:
         run = load_run(store, run_id)

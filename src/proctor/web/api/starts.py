@@ -1,4 +1,4 @@
-"""Runs started over the API, each by a process of its own, as the page Run Suite starts them."""
+"""Runs started over the API; each is a process of its own, as with the page Run Suite."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from proctor.web.templates_env import PageNotFound, load_run
 router = APIRouter(tags=["runs"])
 
 _FIELDS = {"target": "targets", "typed": "targets", "judge": "judges", "tag": "tags", "all_tag": "all_tags"}
-"""What the page's fields are called here, where that is something else."""
+"""API names of form fields that are called otherwise in the page's form."""
 
 
 @router.post("/estimates", response_model=models.Estimate, responses={404: {}}, dependencies=JSON)
 def estimate_run(request: Request, body: models.RunRequest) -> Response:
-    """How many calls a run would make, at about what cost and in what time; nobody is asked."""
+    """Estimates the calls, cost and time of a run; no request is sent to a target."""
     project = get_project(request)
     try:
         with project.store() as store:
@@ -48,7 +48,7 @@ def estimate_run(request: Request, body: models.RunRequest) -> Response:
     dependencies=JSON,
 )
 def start_run(request: Request, body: models.StartRequest) -> Response:
-    """Start a run of a suite on each target, by a process of its own: `proctor run`.
+    """Start a run of a suite on each target, as a process of its own: `proctor run`.
 
     Follow `Location` until `runs` has the ids, then `/runs/{run_id}/progress`.
     """
@@ -67,7 +67,7 @@ def start_run(request: Request, body: models.StartRequest) -> Response:
 
 @router.get("/starts/{group}", response_model=models.Start, responses={404: {}})
 def get_start(request: Request, group: Group) -> Response:
-    """Runs that were started here: whether the process is at work, what it says, and which runs are there."""
+    """Runs that were started here: whether the process is running, its output, and the ids of its runs."""
     project = get_project(request)
     with project.store() as store:
         return json_response(_start_row(project, store, _find_start(project, group)))
@@ -81,7 +81,7 @@ def get_start(request: Request, group: Group) -> Response:
     dependencies=JSON,
 )
 def stop_start(request: Request, group: Group, _body: EmptyBody) -> Response:
-    """Stop what was started, as Ctrl-C does; what finished is kept, and each run can be resumed."""
+    """Stop what was started, as Ctrl-C does; finished trials are kept, and each run can be resumed."""
     project = get_project(request)
     if not get_run_processes(project).stop(_find_start(project, group)):
         raise Conflict(f"Nothing is at work as {group!r} any more.")
@@ -96,7 +96,7 @@ def stop_start(request: Request, group: Group, _body: EmptyBody) -> Response:
     dependencies=JSON,
 )
 def stop_run(request: Request, run_id: RunId, _body: EmptyBody) -> Response:
-    """Stop a run, wherever it was started, as Ctrl-C does; what finished is kept."""
+    """Stop a run, wherever it was started, as Ctrl-C does; finished trials are kept."""
     project = get_project(request)
     with project.store() as store:
         run = load_run(store, run_id)
@@ -113,7 +113,7 @@ def stop_run(request: Request, run_id: RunId, _body: EmptyBody) -> Response:
     dependencies=JSON,
 )
 def resume_run(request: Request, run_id: RunId, _body: EmptyBody) -> Response:
-    """Make what is missing of a run that was cut short, by a process of its own."""
+    """Run the missing trials of an interrupted run, as a process of its own."""
     project = get_project(request)
     with project.store() as store:
         run = load_run(store, run_id)
@@ -127,7 +127,7 @@ def resume_run(request: Request, run_id: RunId, _body: EmptyBody) -> Response:
 
 
 def _check_new(store: Store, processes: RunProcesses, group: str | None, run_form: RunForm) -> None:
-    """Refuse a group that is something else already.
+    """Refuses a group name that is already taken by something else.
 
     Raises:
         Conflict: it is.
@@ -153,7 +153,7 @@ def _find_start(project: Project, group: str) -> StartedRun:
 
 
 def _to_raw_form(body: models.RunRequest) -> RawForm:
-    """A body as the fields of the page."""
+    """Converts a request body to the fields of the page's form."""
     numbers = {name: getattr(body, name) for name in NUMBER_FIELDS}
     fields: dict[str, list[str]] = {
         "suite": [body.suite],

@@ -1,4 +1,4 @@
-"""Suites over the API: listed, saved, validated, compared, exported."""
+"""Suites over the API: list, save, validate, compare, export."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def list_suites(request: Request) -> Response:
     dependencies=JSON,
 )
 def save_suite(request: Request, body: models.SuiteText) -> Response:
-    """Save a suite as the next version of its name; one that is wrong is a problem, and nothing is saved.
+    """Save a suite as the next version of its name; a suite with errors is a problem and is not saved.
 
     A suite that would act on this machine is refused: program graders, workspaces, hooks, environment
     variables, and targets or judges that this server's targets file does not name.
@@ -96,7 +96,7 @@ def validate_suite(request: Request, body: models.SuiteText) -> Response:
 
 @router.get("/suite", response_model=models.Suite, responses={404: {}})
 def get_suite(request: Request, name: SuiteName, version: Version = None) -> Response:
-    """One version of a suite: its cases by category, tag and split, its runs, and looks at its holdout."""
+    """One version of a suite: its cases by category, tag and split, its runs, and its holdout accesses."""
     with get_project(request).store() as store:
         return json_response(suite_reports.described_json(described(store, _suite(store, name, version))))
 
@@ -182,18 +182,18 @@ def export_suite(
 
 
 def _body_options(body: models.SuiteText) -> dict[str, Any]:
-    """What a body says of the suite besides its text."""
+    """Returns the options that a body gives besides the suite's text."""
     return {"name": body.name, "dialect": body.dialect, "holdout": body.holdout}
 
 
 def _project_options(project: Project) -> dict[str, Any]:
-    """What a suite may use here: the targets of the server's own file, and the project's way of reading."""
+    """Returns what suites may use here: the targets of the server's own file, and the reading options."""
     names = Names(project.environ, project.folder).names()
     return {"own_targets": names, "options": options_of(project.config)}
 
 
 def _suite(store: Store, name: str, version: str | None) -> Suite:
-    """The suite of exactly that name, in that version or the one last saved.
+    """Returns the suite of exactly that name, in the given version or the current one.
 
     Raises:
         NotThere: there is none.

@@ -1,4 +1,4 @@
-"""Who can be asked, over the API: by name and kind, and nothing else of them."""
+"""The targets that can be called, over the API: name and kind only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ router = APIRouter(tags=["targets"])
 
 @router.get("/targets", response_model=models.TargetList, responses={400: {}})
 def list_targets(request: Request) -> Response:
-    """Who can be asked from here by name: the targets of this folder's targets file, and those built in."""
+    """The targets that can be named here: those of this folder's targets file, and the built-in ones."""
     context = load_run_context(get_project(request))
     try:
         context.names.names()

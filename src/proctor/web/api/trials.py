@@ -1,4 +1,4 @@
-"""The trials of a run over the API: filtered, in pages, and one by one."""
+"""The trials of a run over the API: filtered lists and single trials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from proctor.web.templates_env import PageNotFound, load_run
 router = APIRouter(prefix="/runs/{run_id}/trials", tags=["trials"])
 
 _TIMEOUT_S = 5.0
-"""So long a request waits while a run is looked through for the first time."""
+"""How long a request waits while the trials of a run are counted for the first time."""
 
 
 @router.get("", response_model=models.TrialPage, responses={404: {}})
@@ -61,7 +61,7 @@ def list_trials(request: Request, run_id: RunId, query: Annotated[models.TrialFi
 
 @router.get("/{position}/{repeat}", response_model=models.Trial, responses={404: {}})
 def get_trial(request: Request, run_id: RunId, position: Position, repeat: Repeat) -> Response:
-    """One trial, with all that is known of it."""
+    """One trial with everything that is known of it."""
     project = get_project(request)
     with project.store() as store:
         run = load_run(store, run_id)

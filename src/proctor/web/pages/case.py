@@ -1,4 +1,4 @@
-"""A case of a run: like a conversation with its exam sheet, with its repeats, neighbours and history."""
+"""The page of a case in a run: conversation and grades, with repeats, neighbours and history."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from proctor.web.trial_filters import filter_query, parse_filter, parse_sort
 router = APIRouter()
 
 MAX_TEXT_LENGTH = 100_000
-"""Letters of a text that are shown; browsers take seconds for more, and the raw trial has all."""
+"""Characters shown of a text; more takes browsers seconds, and the raw trial has everything."""
 _TIMEOUT_S = 0.3
-"""So long a page waits for the neighbours of a case in a run that nobody has looked through yet."""
+"""How long the page waits for the neighbours of a case in a run that is not indexed yet."""
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Kinds of files that a browser only draws; anything else is handed over as bytes."""
+"""Media types that browsers only draw; anything else is sent as bytes."""
 _THINKING = re.compile(r"\A\s*<think>(.*?)</think>\s*", re.DOTALL | re.IGNORECASE)
 
 
 class AttachmentView(Struct, frozen=True):
-    """An attachment of a case, and its number among them."""
+    """An attachment of a case, with its number."""
 
     number: int
     attachment: Attachment
 
     @property
     def is_image(self) -> bool:
-        """Whether it can be drawn."""
+        """Whether a browser can draw it."""
         return self.attachment.media_type in _IMAGE_TYPES
 
 
 @router.get("/runs/{run_id}/cases/{position}")
 def case(request: Request, run_id: str, position: int, repeat: int | None = None) -> Response:
-    """A case of a run, with one of its repeats."""
+    """Shows a case of a run, with one of its repeats."""
     case_detail = _load_case(request, run_id, position, history=True)
     row = case_detail.rows[0] if repeat is None else _row(case_detail, repeat)
     run_summary = get_project(request).cataloguer.look(run_id, _TIMEOUT_S)
@@ -77,7 +77,7 @@ def case(request: Request, run_id: str, position: int, repeat: int | None = None
 
 @router.get("/runs/{run_id}/cases/{position}/{repeat}.json")
 def raw(request: Request, run_id: str, position: int, repeat: int) -> Response:
-    """One trial with its case, as data."""
+    """Returns one trial with its case as JSON."""
     case_detail = _load_case(request, run_id, position)
     row = _row(case_detail, repeat)
     data = {**trial_row(case_detail.run, row), "position": position, "case": to_builtins(row.case)}
@@ -86,7 +86,7 @@ def raw(request: Request, run_id: str, position: int, repeat: int) -> Response:
 
 @router.get("/runs/{run_id}/cases/{position}/attachments/{number}")
 def attachment(request: Request, run_id: str, position: int, number: int) -> Response:
-    """A file that was sent with the question, to be kept: never as something that a browser runs."""
+    """Sends an attachment as a download, so that no browser runs it."""
     case_detail = _load_case(request, run_id, position)
     files = _files(case_detail.rows[0])
     if not 0 <= number < len(files):
@@ -127,7 +127,7 @@ def _row(case_detail: AskedCase, repeat: int) -> Row:
 
 
 def _without_thinking(row: Row) -> tuple[Row, str]:
-    """The trial without what its model thought before it answered, and that."""
+    """Splits a trial into the trial without the model's thinking, and the thinking."""
     output = row.trial.output
     match = None if output is None else _THINKING.match(output.text)
     if output is None or match is None:
@@ -137,14 +137,14 @@ def _without_thinking(row: Row) -> tuple[Row, str]:
 
 
 def _files(row: Row) -> list[AttachmentView]:
-    """The attachments of the question; none of one that is sealed."""
+    """Returns the attachments of the prompt; empty if it is hidden."""
     messages: tuple[Message, ...] = row.case.input
     parts = (part for message in messages for part in message.parts if isinstance(part, Attachment))
     return [AttachmentView(number, part) for number, part in enumerate(parts)]
 
 
 def _facts(row: Row) -> list[tuple[str, str]]:
-    """What is known of a trial besides its answer, each with its name."""
+    """Returns names and values of the trial besides its answer."""
     trial, output, usage = (
         row.trial,
         row.trial.output,
@@ -188,13 +188,13 @@ def _tokens(input_tokens: int, output_tokens: int, cached_tokens: int) -> str:
 
 
 def _command(case_detail: AskedCase) -> str:
-    """The command line that shows the same."""
+    """Returns the command that shows the same."""
     line = f"proctor runs show {case_detail.run.id} --case {shlex.quote(case_detail.rows[0].trial.case_id)}"
     return f"{line} --reveal" if case_detail.is_held_out and not case_detail.sealed else line
 
 
 def _utf8(text: str) -> bytes:
-    """As bytes; half a character, which no encoding has, becomes a question mark."""
+    """Encodes text; half a character becomes a question mark."""
     return text.encode("utf-8", "replace")
 
 
@@ -202,7 +202,7 @@ def _utf8(text: str) -> bytes:
 
 
 def _neighbours(request: Request, case_detail: AskedCase, row: Row) -> tuple[str | None, str | None]:
-    """The addresses of the trials before and after this one, within the filter one came from."""
+    """Returns the addresses of the trials before and after this one within the current filter."""
     project, run = get_project(request), case_detail.run
     before, after = project.catalogue.around(
         run.id,

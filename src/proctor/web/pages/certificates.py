@@ -1,4 +1,4 @@
-"""The page Certificates: made, shown, handed out, and bundles of other people checked."""
+"""The page Certificates: create, show and download them, and verify bundles of others."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from proctor.web.templates_env import PageNotFound, load_run, render_fragment, r
 router = APIRouter()
 
 _TIMEOUT_S = 2.5
-"""For so long a request waits for a certificate; whatever takes longer is followed on the page."""
+"""How long a request waits for a certificate before the page shows its progress."""
 _MAX_RUNS = 50
-"""So many of the newest runs are offered."""
+"""Number of newest runs to choose from."""
 _MAX_LISTED = 100
 _MEANING = {
     "verified": "every score was derived from the answers again, and a trusted key signed it.",
@@ -50,12 +50,12 @@ _MEANING = {
     "self-attested": "no trusted key signed it, or its answers were imported.",
     "claimed": "the trials that it counts are hidden.",
 }
-"""What each word of a certificate means."""
+"""What each verdict of a certificate means."""
 
 
 @router.get("/certificates")
 def certificates(request: Request, run: str = "", task: str = "") -> Response:
-    """All certificates, or that of a run."""
+    """Shows all certificates, or that of a run."""
     project = get_project(request)
     with project.store() as store:
         if run:
@@ -104,7 +104,7 @@ def _certificate_page(request: Request, store: Store, run_id: str, task_id: str)
 
 @router.post("/certificates")
 def create(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Make a certificate, or the public bundle beside it."""
+    """Creates a certificate, or the public bundle beside it."""
     project, tasks = get_project(request), get_task_runner(request)
     with project.store() as store:
         run = load_run(store, form.text("run"))
@@ -140,7 +140,7 @@ def _submit(
 
 @router.get("/certificates/progress/{task_id}")
 def progress(request: Request, task_id: str) -> Response:
-    """How far a certificate is, live."""
+    """Streams the progress of a certificate."""
 
     def render_progress(task: Task[object]) -> str:
         return render_fragment(request, "certificate_progress.html", task=task)
@@ -150,7 +150,7 @@ def progress(request: Request, task_id: str) -> Response:
 
 @router.get("/certificates/file")
 def file(request: Request, run: str, name: str) -> Response:
-    """A file of a certificate but for the full bundle, which is asked for by a button."""
+    """Sends a file of a certificate, except the full bundle, which needs a form."""
     if name == "bundle":
         raise PageNotFound("The full bundle is handed out by the button on the certificate's page.")
     return _file_response(_require_certificate(request, run), name)
@@ -158,7 +158,7 @@ def file(request: Request, run: str, name: str) -> Response:
 
 @router.post("/certificates/bundle")
 def bundle(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """The full bundle, with everything that is held out, which counts as a look at it."""
+    """Sends the full bundle with everything held out, which is a holdout access."""
     certificate = _require_certificate(request, form.text("run"))
     certificate_files.reveal(get_project(request), get_session(request), certificate)
     return _file_response(certificate, "bundle")
@@ -166,7 +166,7 @@ def bundle(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
 
 @router.post("/certificates/verify")
 def verify(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Check a bundle that was dropped, and keep nothing of it."""
+    """Checks an uploaded bundle; nothing of it is kept."""
     files = form.files("bundle")
     if len(files) != 1:
         raise UsageError("Choose one bundle: an archive that ends in .zip.")
@@ -178,7 +178,7 @@ def verify(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
 
 
 def sentence(document: CertificateDocument, looks: int | None) -> str:
-    """What a certificate comes to, as in `77.5% (62–88%) verified on 40 holdout cases, looked at 3 times`."""
+    """Sums up a certificate, as in `77.5% (62–88%) verified on 40 holdout cases, looked at 3 times`."""
     noun = "case" if document.part == "all" else f"{document.part} case"
     rate = f"{percent(document.pass_rate)} ({interval(document.ci95)})"
     text = f"{rate} {document.word} on {counted(document.cases, noun)}"
@@ -188,7 +188,7 @@ def sentence(document: CertificateDocument, looks: int | None) -> str:
 
 
 def _badge_colour(document: CertificateDocument) -> str:
-    """What the colour of the badge means."""
+    """Describes what the colour of the badge means."""
     return why_grey(document.word, document.pass_rate, forced=bool(document.forced)) or MEANING
 
 
@@ -197,18 +197,18 @@ def _access_count(store: Store, document: CertificateDocument) -> int | None:
 
 
 def _certifiable_runs(store: Store) -> list[Run]:
-    """The newest runs of which a certificate can be made."""
+    """Returns the newest runs that can be certified."""
     finished = fitting(store, Filter(status="finished"))
     return list(islice((run for run in finished if run.imported is None), _MAX_RUNS))
 
 
 def _signing_options(project: Project) -> dict[str, Any]:
-    """Who can sign here, by name and never more than that."""
+    """Returns the names of the keys that can sign here."""
     return {"keys": certificate_files.signing_names(project), "can_sign": certificate_files.can_sign()}
 
 
 def _parse_min_cases(text: str) -> int | None:
-    """So few cases a certificate may be of; None for what is usual.
+    """Parses the minimum number of cases; None for the default.
 
     Raises:
         UsageError: it is no such number.
@@ -222,7 +222,7 @@ def _parse_min_cases(text: str) -> int | None:
 
 
 def _obstacle(store: Store, run: Run) -> str | None:
-    """Why no certificate can be made of a run, as far as that is known at once."""
+    """Returns why a run cannot be certified, as far as that is known before trying."""
     try:
         check_finished(store, run)
     except UsageError as error:
@@ -231,7 +231,7 @@ def _obstacle(store: Store, run: Run) -> str | None:
 
 
 def _task_error(task: Task[Any] | None) -> str | None:
-    """Why a task came to nothing."""
+    """Returns the error of a task that has ended, or None."""
     if task is None or not task.has_ended:
         return None
     try:
@@ -256,7 +256,7 @@ def _require_certificate(request: Request, run_id: str) -> KeptCertificate:
 
 
 def _file_response(certificate: KeptCertificate, name: str) -> Response:
-    """A file, to be kept and not opened: browsers show none of it as a page of ours."""
+    """Returns a file as a download, which browsers do not show as a page of ours."""
     if name not in FILES:
         raise PageNotFound("A certificate has no such file.")
     file_name, suffix, kind = FILES[name]

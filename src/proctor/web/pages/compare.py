@@ -1,4 +1,4 @@
-"""Two or more runs against one another: the verdict in a sentence, what it stands on, and what flipped."""
+"""The page Compare: two or more runs with the verdict in a sentence, its evidence and the flipped cases."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ _TIMEOUT_S = 0.6
 """What is read within this time is shown at once."""
 _MAX_RUNS = 12
 _MAX_CANDIDATES = 60
-"""So many runs are offered to be chosen from, the newest."""
+"""Number of newest runs to choose from."""
 _DEFAULT_FLIPS = 100
-"""So many cases of a kind are listed, unless more are asked for."""
+"""Cases listed of each kind, unless the address asks for more."""
 _MAX_FLIPS = 2_000
-"""So many at most: of more one reads no list."""
+"""Maximum number of cases listed of each kind."""
 
 
 class FlipTable(Struct, frozen=True):
-    """A table of cases that came to something else in the other run."""
+    """A table of cases whose verdict differs between the runs."""
 
     name: str
     title: str
@@ -58,7 +58,7 @@ class FlipTable(Struct, frozen=True):
 
     @property
     def next_limit(self) -> int:
-        """How many are listed on the page that has more of them; 0 where there is none."""
+        """Number of cases on the page that lists more of them; 0 if there is none."""
         limit = min(self.total, _MAX_FLIPS)
         return limit if len(self.rows) < limit else 0
 
@@ -80,7 +80,7 @@ def compare(
     flips: int = Query(_DEFAULT_FLIPS, ge=0, le=100_000),
     order: Literal["given", "time"] = "given",
 ) -> Response:
-    """Runs against one another, or a choice of runs."""
+    """Compares runs, or lists runs to choose from."""
     run_ids = [word for word in run if word]
     if not run_ids or not get_project(request).store_path.exists():
         return _choose_page(request)
@@ -111,7 +111,7 @@ def compare(
 
 @router.get("/compare/events")
 def compare_events(request: Request, task: str) -> Response:
-    """How far the reading of runs is."""
+    """Streams the progress of a comparison."""
     return stream_task(
         get_task_runner(request),
         task,
@@ -129,7 +129,7 @@ def _runs(store: Store, run_ids: list[str]) -> list[Run]:
 
 
 def _state(split: str, by: str, *, by_digest: bool) -> dict[str, Any]:
-    """The words of the address that are not at their defaults."""
+    """Returns the parameters of the address that differ from their defaults."""
     return {
         "split": None if split == "all" else split,
         "by": None if by == "category" else by,
@@ -138,7 +138,7 @@ def _state(split: str, by: str, *, by_digest: bool) -> dict[str, Any]:
 
 
 def _choose_url(runs: list[Run]) -> str:
-    """The address at which other runs of the same suite are chosen."""
+    """Returns the address to choose other runs of the same suite."""
     return url("/compare/choose", suite=runs[0].suite.name)
 
 
@@ -147,7 +147,7 @@ def _choose_url(runs: list[Run]) -> str:
 
 @router.get("/compare/choose")
 def choose(request: Request, suite: str = "") -> Response:
-    """The runs that can be compared."""
+    """Lists the runs that can be compared."""
     return _choose_page(request, suite)
 
 
@@ -186,7 +186,7 @@ def _choose_page(
 
 
 def _list_row(store: Store, run: Run, run_summary: Looked | None) -> Listed:
-    """A run as a list tells of it, from what was counted before where it was."""
+    """Returns the list row of a run, from cached counts if there are any."""
     return (
         listed(store, run)
         if run_summary is None
@@ -195,7 +195,7 @@ def _list_row(store: Store, run: Run, run_summary: Looked | None) -> Listed:
 
 
 def _default_suite(runs: list[Run]) -> str:
-    """The suite of the newest run that is not the only one of its suite."""
+    """Returns the suite of the newest run whose suite has several runs."""
     counts = Counter(run.suite.digest for run in runs)
     repeated = (run for run in runs if counts[run.suite.digest] > 1)
     return next((run.suite.name for run in repeated), runs[0].suite.name if runs else "")
@@ -235,7 +235,7 @@ def _comparison_page(
 
 
 def _pair_values(result: ComparisonResult, flips: int) -> dict[str, Any]:
-    """What is shown of two runs alone."""
+    """Returns what is shown only for two runs."""
     comparison = result.report.comparisons[0]
     differences = [section.difference for section in (*comparison.splits, *comparison.parts)]
     return {
@@ -252,12 +252,12 @@ def _pair_values(result: ComparisonResult, flips: int) -> dict[str, Any]:
 
 
 def _axis_values(differences: Sequence[Difference]) -> list[float | None]:
-    """Every number that has to be on the axis which all differences share."""
+    """Returns every number that the common axis of all differences must include."""
     return [value for difference in differences for value in (difference.value, *(difference.ci95 or ()))]
 
 
 def _record_accesses(request: Request, result: ComparisonResult) -> Compared:
-    """The comparison with this visitor's looks counted, and what is known of its judges by now."""
+    """Records holdout accesses, and adds their number and what is known of the judges to the report."""
     session = get_session(request)
     with get_project(request).store() as store:
         for run in result.holdout_runs:

@@ -1,4 +1,4 @@
-"""Two answers to the same question side by side, with what is only in one of them."""
+"""Two answers to the same prompt side by side, with their differences marked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from proctor.web.templates_env import PageNotFound, load_run, render_page, url
 
 router = APIRouter()
 _TIMEOUT_S = 1.0
-"""For so long the links to the cases before and after are looked for; else there are none."""
+"""How long the page waits for the neighbouring cases; then it shows no links to them."""
 
 _OUTCOMES = {
     (Verdict.PASS, Verdict.PASS): "both passed",
@@ -41,7 +41,7 @@ RunIds = Query(default_factory=list)
 
 
 class AnswerSide(Struct, frozen=True):
-    """One run's answer."""
+    """The answer of one run."""
 
     name: str
     """`baseline` or `candidate`."""
@@ -50,7 +50,7 @@ class AnswerSide(Struct, frozen=True):
 
 
 class CaseNavigation(Struct, frozen=True, kw_only=True):
-    """How one came here: which cases of a comparison one goes through."""
+    """The table of a comparison that the user came from, for links to its other cases."""
 
     runs: tuple[Run, ...]
     kind: str
@@ -58,7 +58,7 @@ class CaseNavigation(Struct, frozen=True, kw_only=True):
     by_digest: bool
 
     def address(self, position: int, repeat: int) -> str:
-        """The address of another of its cases."""
+        """Returns the address of another case of the table."""
         return url(
             "/compare/answers",
             run=[run.id for run in self.runs],
@@ -80,7 +80,7 @@ def answers(
     split: Split = "all",
     by_digest: bool = False,
 ) -> Response:
-    """The answers of two runs to one case; `position` is its place in the first one's suite."""
+    """Shows the answers of two runs to one case; `position` is its place in the first run's suite."""
     if len(run) != 2:
         raise PageNotFound("Two runs have answers to compare: name two, the earlier one first.")
     before, after = _sides(request, run, position, repeat)
@@ -126,7 +126,7 @@ def answers(
 
 @router.post("/compare/answers/reveal")
 def reveal(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Show this visitor what both runs have sealed, which is counted as a look at each for ever."""
+    """Reveals the held-out answers of both runs to this session, which records holdout accesses."""
     session = get_session(request)
     with get_project(request).store() as store:
         runs = tuple(load_run(store, name) for name in form.texts("run"))
@@ -158,7 +158,7 @@ def _sides(request: Request, names: list[str], position: int, repeat: int) -> tu
 
 
 def _answer(before: Row, after: Row) -> str:
-    """What the two came to, in one line."""
+    """Sums up both verdicts in one line."""
     outcome = _OUTCOMES.get((before.verdict, after.verdict))
     if outcome is None:
         outcome = (
@@ -177,7 +177,7 @@ def _answer(before: Row, after: Row) -> str:
 
 
 def _scores(before: Row, after: Row) -> list[tuple[Score | None, Score | None]]:
-    """The scores of both by assertion; what only one of them has stands alone."""
+    """Pairs the scores of both answers by assertion."""
     baseline_scores, candidate_scores = list(before.trial.scores), list(after.trial.scores)
     if [_key(score) for score in baseline_scores] == [_key(score) for score in candidate_scores]:
         return list(zip(baseline_scores, candidate_scores, strict=True))
@@ -193,7 +193,7 @@ def _key(score: Score) -> tuple[str, str]:
 
 
 def _neighbours(request: Request, navigation: CaseNavigation, row: Row) -> tuple[str | None, str | None]:
-    """The addresses of the cases before and after this one in the table one came from."""
+    """Returns the addresses of the cases before and after this one in the table."""
     if not navigation.kind:
         return None, None
     query = ComparisonQuery(runs=navigation.runs, split=navigation.split, by_digest=navigation.by_digest)

@@ -1,4 +1,4 @@
-"""Create Suite: cases that are pasted or uploaded, looked over, and saved as the next version."""
+"""The page Create Suite: paste or upload cases, validate them, and save them as the next version."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from proctor.web.templates_env import PageNotFound, render_page, url
 router = APIRouter()
 
 MAX_EDITED_LENGTH = 2**19
-"""So many characters are edited in the page; a longer text is held as a file is, as browsers get slow."""
+"""Characters that can be edited in the page; a longer text is held like a file, as browsers get slow."""
 DEMO = "demo"
 _STATES = {
     "new": "",
@@ -46,19 +46,19 @@ _STATES = {
 
 
 class SuiteForm(Struct, frozen=True, kw_only=True):
-    """What the form says besides the cases."""
+    """The fields of the form."""
 
     name: str = ""
     dialect: str = ""
-    """Empty to find it from the content."""
+    """Empty to detect it from the content."""
     file_name: str = ""
-    """What the text in the editor was called."""
+    """The file name of the text in the editor."""
     text: str = ""
-    """What is in the editor, where nothing is held."""
+    """The text in the editor; empty if an upload is held."""
     key: str = ""
-    """The upload that is held instead of a text."""
+    """The key of the upload that is held instead of a text."""
     holdout: str = ""
-    """The share that is held out; empty leaves that to the file."""
+    """The share held out; empty for what the file says."""
 
     @property
     def share(self) -> float | None:
@@ -80,7 +80,7 @@ class SuiteForm(Struct, frozen=True, kw_only=True):
 
 @router.get("/suites/new")
 def create(request: Request, name: str = "", version: str = "") -> Response:
-    """An empty editor, or one with a saved suite whose next version is to be written."""
+    """Shows an empty editor, or one with a saved suite to write its next version."""
     if not name:
         return _editor_page(request, SuiteForm(), None)
     text, suite = _load_for_editing(get_project(request), name, version)
@@ -101,20 +101,20 @@ def create(request: Request, name: str = "", version: str = "") -> Response:
 @router.get("/suites/save")
 @router.get("/suites/demo")
 def redirect_to_editor(_request: Request) -> Response:
-    """Where somebody comes who opens the address of a form again."""
+    """Redirects when the address of a form is opened directly."""
     return RedirectResponse("/suites/new", 303)
 
 
 @router.post("/suites/demo")
 def demo(request: Request) -> Response:
-    """A sample suite in the editor, looked over and ready to be saved."""
+    """Shows a validated sample suite in the editor."""
     suite_form = SuiteForm(name=DEMO, text=_demo(), file_name="demo.jsonl")
     return _checked_page(request, suite_form, of_text(suite_form.text, suite_form.file_name))
 
 
 @router.post("/suites/check")
 def check(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Everything that is wrong or doubtful, at its line, and what would be sent."""
+    """Shows every error and warning at its line, and what would be sent to targets."""
     suite_form = _parse_form(form)
     try:
         return _checked_page(request, suite_form, _upload(request, form, suite_form))
@@ -124,7 +124,7 @@ def check(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Re
 
 @router.post("/suites/save")
 def save_version(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """The next version, or what keeps it from being saved."""
+    """Saves the next version, or shows its errors."""
     suite_form = _parse_form(form)
     project = get_project(request)
     try:
@@ -162,7 +162,7 @@ def _parse_form(form: PageForm) -> SuiteForm:
 
 
 def _upload(request: Request, form: PageForm, suite_form: SuiteForm) -> Upload:
-    """What is to be read: the files that were chosen now, else what is held, else the text in the editor.
+    """Returns the upload to read: the files just chosen, else the held upload, else the text.
 
     Raises:
         UsageError: it is nothing that can be read; says what is wrong with it.
@@ -192,7 +192,7 @@ def _upload(request: Request, form: PageForm, suite_form: SuiteForm) -> Upload:
 
 
 def own_targets(project: Project) -> frozenset[str]:
-    """The names of the server's own targets file; none where it is wrong, which Run Suite says."""
+    """Returns the names in the server's own targets file; empty if that is invalid, which Run Suite shows."""
     try:
         return frozenset(Names(project.environ, project.folder).names())
     except ProctorError:
@@ -205,7 +205,7 @@ def _demo() -> str:
 
 
 def _load_for_editing(project: Project, name: str, version: str) -> tuple[str | None, Suite]:
-    """A saved suite as a text to edit; None where it is more than a text."""
+    """Returns a saved suite as text to edit; None if it needs several files or is too long."""
     with project.store() as store:
         suite = store.suite(name, version or None)
         if suite is None:
@@ -245,7 +245,7 @@ def _checked_page(request: Request, suite_form: SuiteForm, upload: Upload, statu
 
 
 def _refused_page(request: Request, suite_form: SuiteForm, error: ProctorError) -> Response:
-    """The form with all that was typed, and why it came to nothing."""
+    """Shows the form with everything that was typed, and the error."""
     if (
         suite_form.key
         and get_pending_uploads(get_project(request)).get(get_session(request).id, suite_form.key) is None
@@ -274,7 +274,7 @@ def _editor_page(
 
 
 def _current_version(request: Request, suite_form: SuiteForm, draft: Draft | None) -> Suite | None:
-    """The version that is current under the name it would be saved by."""
+    """Returns the current version under the name that the suite would be saved by."""
     name = suite_form.name or (draft.suite.name if draft and draft.suite else "")
     project = get_project(request)
     if not name or not project.store_path.exists():
@@ -284,7 +284,7 @@ def _current_version(request: Request, suite_form: SuiteForm, draft: Draft | Non
 
 
 def first_line(draft: Draft) -> str:
-    """What looking over a suite came to: `30 cases read, 1 error, 2 leak warnings: fix or ignore …`."""
+    """Sums up a draft: `30 cases read, 1 error, 2 leak warnings: fix or ignore …`."""
     errors, warnings = len(draft.errors), len(draft.warnings)
     leaks = sum(problem.code == "leak" for problem in draft.warnings)
     parts = [counted(draft.read, "case") + " read"]
@@ -299,7 +299,7 @@ def first_line(draft: Draft) -> str:
 
 
 def _split(draft: Draft) -> str:
-    """How many cases are dev and holdout; empty where nothing is held out."""
+    """Returns how many cases are dev and holdout; empty if nothing is held out."""
     suite = draft.suite
     if suite is None or suite.split_rule is None:
         return ""

@@ -1,4 +1,4 @@
-"""The way in: the first page, the token, the stylesheet and the script."""
+"""The entry: redirect, login, stylesheet and script."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ STATIC = {
     "proctor.js": ("proctor.web", "static/proctor.js", "text/javascript; charset=utf-8"),
     "mark.svg": ("proctor.web", "static/mark.svg", "image/svg+xml"),
 }
-"""What pages load besides themselves: package, file and type of each."""
+"""Static files by name: package, path and media type."""
 
 
 @router.get("/")
 def home(_request: Request) -> Response:
-    """The first page."""
+    """Redirects to the first page."""
     return RedirectResponse("/suites", 303)
 
 
 @router.get("/static/{name}")
 def static(name: str) -> Response:
-    """The stylesheet, the script and the mark."""
+    """Sends the stylesheet, the script or the icon."""
     if name not in STATIC:
         raise PageNotFound("There is no such file.")
     data, kind = _static(name)
@@ -44,7 +44,7 @@ def static(name: str) -> Response:
 
 @router.get("/favicon.ico")
 def favicon() -> Response:
-    """The mark, where a browser looks for it by itself."""
+    """Sends the icon where browsers look for it by default."""
     return static("mark.svg")
 
 
@@ -56,7 +56,7 @@ def _static(name: str) -> tuple[bytes, str]:
 
 @router.get("/login")
 def login_form(request: Request, next: str = "/", token: str = "") -> Response:  # noqa: A002  # the address says so
-    """Ask for the token, or take it from the address that the server printed."""
+    """Shows the login form, or logs in with a token in the address that the server printed."""
     if token:
         return _log_in(request, token, next)
     return render_page(request, "login.html", wrong=False, next=next)
@@ -64,7 +64,7 @@ def login_form(request: Request, next: str = "/", token: str = "") -> Response: 
 
 @router.post("/login")
 def login(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Let in whoever shows the token."""
+    """Logs in with the server's token."""
     return _log_in(request, form.text("token").strip(), form.text("next", "/"))
 
 

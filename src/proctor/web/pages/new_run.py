@@ -1,4 +1,4 @@
-"""Run Suite: what is to be run, what that would come to, and starting it."""
+"""The page Run Suite: choose what to run, see its estimate, and start it."""
 
 from __future__ import annotations
 
@@ -33,35 +33,35 @@ from proctor.web.templates_env import render_page, url
 router = APIRouter()
 
 _TIERS = {f"{BUILTIN}cheap": 10, f"{BUILTIN}moderate": 25, f"{BUILTIN}comprehensive": 75}
-"""The cases of each built-in suite."""
+"""Number of cases of each built-in suite."""
 
 
 class FormView(Struct, frozen=True, kw_only=True):
-    """The form, as it is shown."""
+    """The form as shown on the page."""
 
     raw_form: RawForm
-    """What was chosen so far."""
+    """The current values."""
     suites: tuple[str, ...]
-    """The names of those in the store."""
+    """Names of stored suites."""
     versions: tuple[SavedSuite, ...]
-    """Of the suite that is chosen, the newest first."""
+    """Versions of the chosen suite, newest first."""
     allowed_targets: AllowedTargets
     defaults: dict[str, str]
-    """What counts where a field is left empty."""
+    """Values of fields that are left empty."""
     errors: dict[str, str]
     estimate: Estimate | None
     command: str
 
     def value(self, field: str) -> str:
-        """The text in a field."""
+        """Returns the text of a field."""
         return next(iter(reversed(self.raw_form.get(field, ()))), "") or self.defaults.get(field, "")
 
     def values(self, field: str) -> list[str]:
-        """All values of a field that may have several."""
+        """Returns all values of a field that may have several."""
         return list(self.raw_form.get(field, ()))
 
     def error_for(self, field: str) -> str:
-        """What is wrong with a field; empty where nothing is."""
+        """Returns the error of a field, or an empty text."""
         return self.errors.get(field, "")
 
     @property
@@ -77,7 +77,7 @@ class FormView(Struct, frozen=True, kw_only=True):
 
 @router.get("/run")
 def show_form(request: Request) -> Response:
-    """The form, with what the address chooses already and what that would come to."""
+    """Shows the form with the values of the address and an estimate."""
     project = get_project(request)
     raw_form = {name: request.query_params.getlist(name) for name in FIELDS}
     with project.store() as store:
@@ -87,7 +87,7 @@ def show_form(request: Request) -> Response:
 
 @router.post("/run")
 def start_run(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Start what is chosen, or show what it would come to; a form that is sent twice starts one."""
+    """Starts the run of the form, or shows its estimate; a form that is sent twice starts one run."""
     project = get_project(request)
     raw_form = {name: form.texts(name) for name in FIELDS}
     if form.text("do") == "estimate":
@@ -106,7 +106,7 @@ def start_run(request: Request, form: Annotated[PageForm, Depends(read_form)]) -
 
 
 def _start_once(request: Request, run_form: RunForm, raw_form: RawForm, group: str) -> str:
-    """The id of what is started; the form's own, unless that was used for something else."""
+    """Starts a run and returns its group; the form's own, unless another run has used that."""
     project = get_project(request)
     earlier = get_run_processes(project).find(group)
     if earlier is not None and not earlier.is_same_command(run_form.arguments):
@@ -117,13 +117,13 @@ def _start_once(request: Request, run_form: RunForm, raw_form: RawForm, group: s
 
 
 def _filled_fields(raw_form: RawForm) -> dict[str, list[str]]:
-    """The fields that were filled in."""
+    """Returns the fields that are not empty."""
     filled_values = {name: [value for value in values if value.strip()] for name, values in raw_form.items()}
     return {name: values for name, values in filled_values.items() if values}
 
 
 def _make_view(request: Request, store: Store, raw_form: RawForm, *, is_start: bool) -> FormView:
-    """The form with these values, and what is wrong with them.
+    """Returns the form with these values and their errors.
 
     Args:
         request: what asks for it.
@@ -168,7 +168,7 @@ def _make_view(request: Request, store: Store, raw_form: RawForm, *, is_start: b
 
 
 def _default_values(context: RunContext) -> dict[str, str]:
-    """What stands in each field before anything is chosen."""
+    """Returns the default text of each field."""
     numbers: dict[str, Any] = {name: default_number(name, context.defaults) for name in NUMBER_FIELDS}
     values_by_field = {name: f"{value:.12g}" for name, value in numbers.items() if value is not None}
     values_by_field |= {name: ", ".join(context.defaults.texts(name)) for name in ("judge", "tag")}

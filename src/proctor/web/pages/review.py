@@ -1,4 +1,4 @@
-"""The page Review: one answer after the other, which a person labels pass or fail."""
+"""The page Review: a person labels answers as pass or fail, one after the other."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ router = APIRouter()
 
 _MAX_NAME_LENGTH, _MAX_NOTE_LENGTH = 80, 4_000
 _MAX_WORD_LENGTH = 500
-"""Of a word that goes into an address."""
+"""Length of a word that goes into an address."""
 _PAGE_SIZE = 30
 SHOWS: tuple[tuple[Show, str], ...] = (
     ("unlabelled", "Not labelled"),
@@ -57,7 +57,7 @@ def review(
     at: Annotated[str, Query(pattern=r"^(\d{1,9}\.\d{1,9})?$")] = "",
     after: str = "",
 ) -> Response:
-    """The answers of a run, one at a time; without a run, the runs."""
+    """Shows the answers of a run one at a time; without a run, the list of runs."""
     with get_project(request).store() as store:
         if not run:
             return _runs(request, store, after)
@@ -102,14 +102,14 @@ def _runs(request: Request, store: Store, after: str) -> Response:
 
 @router.post("/review/name")
 def name(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Say who labels."""
+    """Sets the name of the reviewer."""
     get_session(request).reviewer_name = _name(form.text("name"))
     return _back(form)
 
 
 @router.post("/review/reveal")
 def reveal(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Show the held-out answers of a run too, which counts as a look."""
+    """Reveals the held-out answers of a run, which is a holdout access."""
     with get_project(request).store() as store:
         get_session(request).reveal(store, load_run(store, form.text("run")))
     return _back(form)
@@ -117,7 +117,7 @@ def reveal(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
 
 @router.post("/review/label")
 def label(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Keep a label, and go on to the next answer."""
+    """Saves a label and goes on to the next answer."""
     session, verdict = get_session(request), form.text("label")
     by = _name(form.text("by") or session.reviewer_name)
     if verdict not in ("pass", "fail"):
@@ -147,7 +147,7 @@ def label(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Re
 
 @router.post("/review/undo")
 def undo(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Take this person's last label back, and show its answer again."""
+    """Takes back this person's last label, and shows its answer again."""
     number = form.text("number")
     with get_project(request).store() as store:
         current_review = _review(request, store, load_run(store, form.text("run")))
@@ -161,7 +161,7 @@ def undo(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Res
 
 @router.get("/review/labels.jsonl")
 def labels(request: Request, run: str) -> Response:
-    """The labels of a run as a file that `certify --judge T --labels FILE` reads."""
+    """Sends the labels of a run as a file that `certify --judge T --labels FILE` reads."""
     session = get_session(request)
     with get_project(request).store() as store:
         stored_run = load_run(store, run)
@@ -191,7 +191,7 @@ def _review(request: Request, store: Store, run: Run) -> Review:
 
 
 def _find_answer(current_review: Review, at: str) -> Reviewable:
-    """The answer at `position.repeat`.
+    """Returns the answer at `position.repeat`.
 
     Raises:
         NotThere: there is none, or it is held out and not revealed.
@@ -212,7 +212,7 @@ def _answer_key(answer: Reviewable | None) -> str | None:
 
 
 def _answer_details(request: Request, current_review: Review, answer: Reviewable) -> dict[str, Any]:
-    """One answer with what it answers and how it is judged, and what was said of it if this person did."""
+    """Returns an answer with its prompt; grades and others' labels only once this person has labelled it."""
     place = Places(get_project(request).store_path).place(current_review.run, answer.position)
     trials = () if place is None else place.trials
     trial = next(
@@ -234,7 +234,7 @@ def _answer_details(request: Request, current_review: Review, answer: Reviewable
 
 
 def _list_actions(output: Output) -> list[tuple[str, str]]:
-    """What an agent did besides answering."""
+    """Returns what an agent did besides answering."""
     calls = [
         f"{call.name} {json.dumps(call.arguments, ensure_ascii=False, default=str)}"
         for call in output.tool_calls
@@ -247,7 +247,7 @@ def _list_actions(output: Output) -> list[tuple[str, str]]:
 
 
 def _agreement(current_review: Review) -> list[str]:
-    """How far the graders agree with people so far, in sentences; empty while labels are few."""
+    """Sums up the agreement of graders and people; empty while there are few labels."""
     matrix = current_review.agreement()
     if matrix is None or not matrix.count:
         return []
@@ -277,7 +277,7 @@ def _agreement(current_review: Review) -> list[str]:
 
 
 def _name(typed: str) -> str:
-    """A person's name.
+    """Parses a person's name.
 
     Raises:
         UsageError: there is none, or it is too long.
@@ -289,7 +289,7 @@ def _name(typed: str) -> str:
 
 
 def _unicode(typed: str) -> str:
-    """Text without what no file can hold."""
+    """Replaces characters that no file can hold."""
     return typed.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
 
 
@@ -298,7 +298,7 @@ def _show(form: PageForm) -> Show:
 
 
 def _back(form: PageForm, at: str | None = "") -> Response:
-    """The review that a form is part of, as it was."""
+    """Redirects to the review of a form with the same state."""
     parameters = {name: form.text(name)[:_MAX_WORD_LENGTH] for name in ("run", "tag")}
     show = _show(form)
     place = form.text("at")[:_MAX_WORD_LENGTH] if at == "" else at

@@ -1,4 +1,4 @@
-"""One run: its numbers with their intervals, its parts, its charts, and the table of its trials."""
+"""The page of a run: numbers with intervals, parts, charts, and the table of its trials."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ router = APIRouter()
 
 _PAGE_SIZE = 50
 _DOWN_FIRST = frozenset({"latency", "cost"})
-"""What one wants to see from above."""
+"""Columns that are sorted in descending order first."""
 _MAX_GROUPS = 60
-"""So many categories and tags are drawn; a table of more is no overview."""
+"""Number of categories and tags that are drawn."""
 _MEDIA_TYPES = {
     "html": "text/html",
     "md": "text/markdown",
@@ -46,7 +46,7 @@ _MEDIA_TYPES = {
 
 @router.get("/runs/{run_id}")
 def run(request: Request, run_id: str, after: str = "") -> Response:
-    """A run with its numbers and its trials."""
+    """Shows a run with its numbers and trials."""
     project, session = get_project(request), get_session(request)
     with project.store() as store:
         run_summary = _load_summary(request, store, load_run(store, run_id), session)
@@ -80,7 +80,7 @@ def run(request: Request, run_id: str, after: str = "") -> Response:
 
 
 def _load_summary(request: Request, store: Store, run: Run, session: BrowserSession) -> Looked:
-    """The run with its numbers, and with this look at its holdout counted where it has one."""
+    """Returns the numbers of a run, and records the holdout access if it has a holdout."""
     cataloguer = get_project(request).cataloguer
     run_summary = cataloguer.look_in(store, run)
     if not _shows_holdout_rate(run_summary):
@@ -90,7 +90,7 @@ def _load_summary(request: Request, store: Store, run: Run, session: BrowserSess
 
 
 def _shows_holdout_rate(run_summary: Looked) -> bool:
-    """Whether the page, or what follows in it while it is open, has the pass rate of what is held out."""
+    """Whether the page, or its live updates, show the holdout's pass rate."""
     if "holdout" in run_summary.summary["splits"]:
         return True
     is_unfinished = run_summary.alive or not run_summary.whole
@@ -102,7 +102,7 @@ def _shows_holdout_rate(run_summary: Looked) -> bool:
 
 
 def headline(run_summary: Looked, *, revealed: bool) -> str:
-    """What a run came to, in one line."""
+    """Sums up a run in one line."""
     counts, name = run_summary.counts, run_summary.run.target.name
     if not run_summary.whole:
         return f"{name}: {run_summary.done:,} of {run_summary.stored:,} stored trials are read so far"
@@ -122,7 +122,7 @@ def headline(run_summary: Looked, *, revealed: bool) -> str:
 
 
 def _parts(row: dict[str, Any]) -> list[tuple[str, str, list[tuple[str, dict[str, Any]]], int]]:
-    """Categories and tags with their counts: a heading, the filter's name, the parts, and how many more."""
+    """Returns categories and tags with counts: heading, filter name, parts, and the number left out."""
     parts = []
     tags = row["by_tag"] if any(counts["total"] != row["total"] for counts in row["by_tag"].values()) else {}
     for heading, name, groups in (("Category", "category", row["by_category"]), ("Tag", "tag", tags)):
@@ -142,7 +142,7 @@ def _chips(request: Request, address: str) -> Iterator[FilterChip]:
 
 
 def _sorted_by(address: str, query: dict[str, list[str]], sort: str, name: str) -> tuple[str, str]:
-    """The address that sorts the trials by a column, or turns it around, and how it is sorted now."""
+    """Returns the address that sorts trials by a column or reverses the order, and the current direction."""
     is_active = sort.removeprefix("-") == name
     descending = sort.startswith("-") if is_active else name not in _DOWN_FIRST
     word = name if descending else f"-{name}"
@@ -153,7 +153,7 @@ def _sorted_by(address: str, query: dict[str, list[str]], sort: str, name: str) 
 
 @router.get("/runs/{run_id}/charts/{name}.svg")
 def chart(request: Request, run_id: str, name: str, dark: bool = False) -> Response:
-    """A chart of a run, for a light page or a dark one."""
+    """Sends a chart for light or dark pages."""
     if name not in CHARTS:
         raise PageNotFound("There is no such chart.")
     project = get_project(request)
@@ -167,7 +167,7 @@ def chart(request: Request, run_id: str, name: str, dark: bool = False) -> Respo
 
 @router.get("/runs/{run_id}/export.{ending}")
 def export(request: Request, run_id: str, ending: str) -> Response:
-    """Every trial of a run as a file; what is held out is sealed unless it was revealed on its page."""
+    """Sends every trial of a run as a file; held-out content is hidden unless it was revealed."""
     if ending not in _MEDIA_TYPES:
         endings = ", ".join(_MEDIA_TYPES)
         raise PageNotFound(f"A run cannot be exported as {ending!r}. It can be as {endings}.")
@@ -195,7 +195,7 @@ def _file_name(run: Run) -> str:
 
 @router.post("/runs/{run_id}/reveal")
 def reveal(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Show this visitor what a run has sealed, which is counted as a look for ever."""
+    """Reveals the held-out answers of a run to this session, which is a holdout access."""
     session = get_session(request)
     with get_project(request).store() as store:
         session.reveal(store, load_run(store, run_id))

@@ -1,4 +1,4 @@
-"""The list of runs: filtered, sorted and in pages, from what the catalogue has counted."""
+"""The list of runs: filtered, sorted and paged, from the catalogue."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ _STATUSES = ("running", "finished", "interrupted")
 _FILTERS = ("suite", "target", "status", "tag", "text")
 _CHIP_PREFIXES = {"suite": "suite ", "target": "on ", "status": "", "tag": "tag ", "text": "with "}
 _MAX_WORD_LENGTH = 1000
-"""Letters of one word that are looked at."""
+"""Characters of one word that are read."""
 
 
 class RunEntry(Struct, frozen=True, kw_only=True):
-    """One run as the list has it."""
+    """A run in the list."""
 
     run: Run
     status: str
     counts: dict[str, Any]
     scored_counts: dict[str, Any]
-    """The same without what is ERROR or UNSCORED."""
+    """The counts without errors and unscored trials."""
     is_sealed: bool
-    """Its pass rate would be that of its holdout alone, and a list is no look."""
+    """Whether its pass rate is hidden, as it would be that of the holdout alone."""
     done_count: int
     cost: str
     tags: tuple[str, ...]
 
 
 class RunListQuery(Struct, frozen=True, kw_only=True):
-    """What an address of the list says."""
+    """The filter and order of the list."""
 
     suite: str = ""
     target: str = ""
@@ -59,19 +59,19 @@ class RunListQuery(Struct, frozen=True, kw_only=True):
     after: str = ""
 
     def parameters(self) -> dict[str, str]:
-        """Filter and order for other addresses of the list."""
+        """Returns filter and order as parameters of further addresses."""
         words = {name: getattr(self, name) for name in _FILTERS}
         return {**words, "sort": "" if self.sort == "-started" else self.sort}
 
     @property
     def is_narrowed(self) -> bool:
-        """It leaves any run out."""
+        """Whether it filters anything."""
         return any(getattr(self, name) for name in _FILTERS)
 
 
 @router.get("/runs")
 def runs(request: Request) -> Response:
-    """The runs that fit, newest first or as the address says."""
+    """Lists the matching runs, newest first by default."""
     project, query = get_project(request), _parse_query(request)
     if not project.store_path.exists():  # looking at nothing makes nothing
         return render_page(request, "runs.html", **_empty(query))
@@ -104,7 +104,7 @@ def _empty(query: RunListQuery) -> dict[str, Any]:
 
 
 def _state(all_runs: Sequence[Run], query: RunListQuery) -> dict[str, Any]:
-    """What the filters offer, and what is chosen of it."""
+    """Returns the filter choices and the current filter."""
     return {
         "query": query,
         "suites": sorted({run.suite.name for run in all_runs}),
@@ -148,7 +148,7 @@ def _status(run: Run, alive: set[str]) -> str:
 
 
 def _by_rate(run_summary: Looked | None) -> float:
-    """What a run is sorted by; one without a rate, or whose rate is sealed, comes last."""
+    """Sort key by pass rate; runs without a rate or with a hidden one come last."""
     if run_summary is None or run_summary.run.settings.selection.split == "holdout":
         return -1.0
     return -1.0 if run_summary.counts.pass_rate is None else run_summary.counts.pass_rate
@@ -161,11 +161,11 @@ _SORTS: dict[str, Callable[[Run], str] | None] = {
     "rate": None,
 }
 _DOWN_FIRST = frozenset({"started", "rate"})
-"""What one wants to see from above."""
+"""Columns that are sorted in descending order first."""
 
 
 def _sort_runs(project: Project, store: Store, matching: list[Run], sort: str) -> dict[str, Looked]:
-    """Put the runs, which are newest first, in order; what had to be known of all of them comes back."""
+    """Sorts the runs in place; returns the summaries that it needed for all of them."""
     name, descending = sort.removeprefix("-"), sort.startswith("-")
     summaries: dict[str, Looked] = {}
     key = _SORTS[name]
@@ -181,7 +181,7 @@ def _sort_runs(project: Project, store: Store, matching: list[Run], sort: str) -
 
 
 def _slice_page(matching: list[Run], after: str) -> tuple[list[Run], str, bool]:
-    """One page: its runs, the id after which the next page begins, and whether there is one before."""
+    """Returns the runs of one page, the id to continue after, and whether there is a page before."""
     ids = [run.id for run in matching]
     begin = ids.index(after) + 1 if after in ids else 0
     page_runs = matching[begin : begin + _PAGE_SIZE]
@@ -190,7 +190,7 @@ def _slice_page(matching: list[Run], after: str) -> tuple[list[Run], str, bool]:
 
 
 def _sorted_by(query: RunListQuery, name: str) -> tuple[str, str]:
-    """The address that sorts by a column, or turns its order around, and how it is sorted now."""
+    """Returns the address that sorts by a column or reverses the order, and the current direction."""
     is_active = query.sort.removeprefix("-") == name
     descending = query.sort.startswith("-") if is_active else name not in _DOWN_FIRST
     direction = "" if not is_active else "descending" if descending else "ascending"

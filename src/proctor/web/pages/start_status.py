@@ -1,4 +1,4 @@
-"""What was started: before it is in the store, while it goes on, and what came of it; stop and resume."""
+"""The page of a started run: before it is in the store, in progress, and its result; stop and resume."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ router = APIRouter()
 
 @router.get("/starts/{group}")
 def started(request: Request, group: str) -> Response:
-    """What was started under an id, as far as it is."""
+    """Shows the state of a start."""
     project = get_project(request)
     with project.store() as store:
         view = GroupLiveView(project, group)
@@ -58,13 +58,13 @@ def started(request: Request, group: str) -> Response:
 
 
 def _shows_holdout(snapshot: RunSnapshot, *, is_final: bool) -> bool:
-    """Whether the page tells a holdout's pass rate; live counts do where nothing else is asked."""
+    """Whether the page shows a holdout's pass rate; in progress only if nothing else is run."""
     is_holdout_only = snapshot.run.settings.selection.split == "holdout"
     return "holdout" in snapshot.run_summary.summary["splits"] and (is_final or is_holdout_only)
 
 
 def _form_arguments(group: GroupSnapshot) -> list[str]:
-    """What was chosen of the words of a start; the rest is how a child is started."""
+    """Returns the arguments that come from the form."""
     assert group.start is not None
     return [
         word
@@ -100,7 +100,7 @@ def _answer(group: GroupSnapshot) -> str:
 
 
 def _describe_request(group: GroupSnapshot) -> str:
-    """What was chosen, before there is a run of it."""
+    """Describes what was requested, before it has runs."""
     assert group.start is not None
     if group.start.run is not None:
         return f"what is missing of {group.start.run}"
@@ -110,7 +110,7 @@ def _describe_request(group: GroupSnapshot) -> str:
 
 
 def _row(project: Project, snapshot: RunSnapshot) -> dict[str, Any]:
-    """What came of a run, in the columns of its table."""
+    """Returns the table row of a run."""
     summary = snapshot.run_summary.summary
     dev, holdout = summary["splits"].get("dev"), summary["splits"].get("holdout")
     difference = ""
@@ -130,7 +130,7 @@ def _row(project: Project, snapshot: RunSnapshot) -> dict[str, Any]:
 
 
 def _notes(group: GroupSnapshot) -> list[str]:
-    """What goes with the numbers, each once; what is not of all runs says of which it is."""
+    """Returns the notes on the numbers, each once; notes on some of the runs name these."""
     targets_by_note: dict[str, list[str]] = {}
     for snapshot in group.runs:
         for note in (*snapshot.run_summary.summary["split_notes"], *snapshot.run_summary.notes):
@@ -150,7 +150,7 @@ _UNKNOWN_PROCESS = "It is not known which process makes this run. Stop it where 
 
 @router.post("/starts/{group}/stop", dependencies=[Depends(read_form)])
 def stop_start(request: Request, group: str) -> Response:
-    """Stop what was started, whichever of its runs is being made."""
+    """Stops the runs of a start."""
     project = get_project(request)
     processes = get_run_processes(project)
     start = processes.find(group)
@@ -165,7 +165,7 @@ def stop_start(request: Request, group: str) -> Response:
 
 @router.post("/runs/{run_id}/stop")
 def stop(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Stop a run, wherever it was started."""
+    """Stops a run, wherever it was started."""
     project = get_project(request)
     with project.store() as store:
         run = load_run(store, run_id)
@@ -179,7 +179,7 @@ def stop(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_f
 
 @router.post("/runs/{run_id}/resume")
 def resume(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Make what is missing of a run that was cut short."""
+    """Resumes an interrupted run."""
     project, session = get_project(request), get_session(request)
     with project.store() as store:
         run = load_run(store, run_id)
@@ -195,7 +195,7 @@ def resume(request: Request, run_id: str, form: Annotated[PageForm, Depends(read
 
 
 def _back(form: PageForm, run: Run) -> str:
-    """The page that a button was pressed on."""
+    """Returns the page that the button was on."""
     group = form.text("group")
     if group:
         check_group(group)

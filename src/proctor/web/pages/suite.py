@@ -1,4 +1,4 @@
-"""One suite: its versions, its cases and its runs, what changed between two versions, and its files."""
+"""The page of a suite: versions, cases, runs, changes between versions, and exports."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _FILE_FORMATS: Final = {
     "pramana": "JSONL",
     "proctor": "JSONL",
 }
-"""What the files of a dialect are."""
+"""File format of each dialect."""
 _MAX_POSITION: Final = 2**31
-"""No suite has a case there, and no store breaks at it."""
+"""No suite has a case there, and every store accepts it."""
 _MAX_RUNS: Final = 10
 _MAX_VERSIONS: Final = 50
-"""So many are listed before somebody asks for the older ones."""
+"""Number of versions listed unless the older ones are requested."""
 _MAX_DIFF_LINES: Final = 400
-"""So many lines of one changed text."""
+"""Lines shown of one changed text."""
 _MAX_CHANGED_CASES: Final = 200
-"""So many changed cases of a comparison are shown with what changed in them."""
+"""Changed cases of a comparison that are shown with their changes."""
 
 
 class CaseEntry(Struct, frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ class CaseEntry(Struct, frozen=True, kw_only=True):
 def suite(
     request: Request, name: str, version: str = "", after: int = -1, case: int = -1, older: bool = False
 ) -> Response:
-    """One version: what is in it, and what was done with it."""
+    """Shows one version: its content and its runs."""
     project = get_project(request)
     after, case = (min(max(position, -1), _MAX_POSITION) for position in (after, case))
     with _store(project, name) as store:
@@ -111,7 +111,7 @@ def _store(project: Project, name: str) -> Any:
 
 
 def _version(store: Store, name: str, version: str) -> Suite:
-    """The version of a suite, or the current one.
+    """Returns a version of a suite, or the current one.
 
     Raises:
         NotThere: there is none.
@@ -142,7 +142,7 @@ def _answer(detail: Described) -> str:
 
 
 def _before(versions: list[Kept], suite: Suite) -> str | None:
-    """The version that stands before one in the list."""
+    """Returns the version listed before another one."""
     names = [saved.saved.suite.version for saved in versions]
     index = names.index(suite.version) if suite.version in names else 0
     return names[index - 1] if index else None
@@ -153,7 +153,7 @@ def _before(versions: list[Kept], suite: Suite) -> str | None:
 
 @router.get("/suite/diff")
 def changes(request: Request, name: str, old: str = "", new: str = "") -> Response:
-    """What changed from one version to another; without a word of it, from the one before to the current."""
+    """Shows what changed between two versions; by default between the last two."""
     project = get_project(request)
     with _store(project, name) as store:
         versions = kept(store, name)
@@ -190,7 +190,7 @@ def _parts(changed: Changed) -> list[dict[str, Any]]:
 
 
 def _part(change: Change) -> dict[str, Any]:
-    """A change; one of a text of several lines as lines that went and came, with those around them."""
+    """Returns a change; for texts of several lines the removed and added lines with context."""
     old, new = change.old, change.new
     lines: list[tuple[str, str]] = []
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
@@ -210,7 +210,7 @@ def _part(change: Change) -> dict[str, Any]:
 def export(
     request: Request, name: str, to: str = "proctor", version: str = "", lossy: bool = False
 ) -> Response:
-    """A version as a file of any dialect that is written, or what that dialect cannot say of it."""
+    """Sends a version in another dialect, or shows what that dialect cannot express."""
     project = get_project(request)
     with _store(project, name) as store:
         suite = _version(store, name, version)
@@ -235,7 +235,7 @@ def export(
 
 
 def _download(conversion: Converted) -> Response:
-    """The files; several as a zip archive."""
+    """Returns the files; several as a zip archive."""
     if conversion.files.keys() == {MAIN}:
         data, file_name = conversion.files[MAIN], conversion.name_hint
         kind = "application/yaml" if file_name.endswith((".yaml", ".yml")) else "application/jsonl"

@@ -1,4 +1,4 @@
-"""Suites: what is saved, what changed since it was run last, and what was deleted and can be had back."""
+"""The page Suites: saved suites, changes since their last run, and deleted versions that can be restored."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ SORTS: dict[str, tuple[str, Callable[[Overview], Any], bool]] = {
     "saved": ("Saved", lambda overview: overview.current.saved_at, True),
     "runs": ("Runs", lambda overview: overview.runs, True),
 }
-"""What the list can be sorted by: its heading, its value, and whether the largest comes first."""
+"""Sort orders of the list: heading, key, and whether the largest comes first."""
 _PAGE_SIZE = 100
-"""So many suites a page."""
+"""Suites on one page."""
 _BUILTIN_NAMES = tuple(f"{BUILTIN}{tier}" for tier in TIERS)
 _MAX_DELETED = 10
-"""So many deleted versions are offered back."""
+"""Deleted versions that are offered for restoring."""
 
 
 class SuiteEntry(Struct, frozen=True, kw_only=True):
-    """A suite as the list has it."""
+    """A suite in the list."""
 
     suite: Overview
     counts: dict[str, Any] | None
-    """What its last run came to; None where there is none, or it is of the holdout alone."""
+    """The result of its last run; None if there is none or it is of the holdout alone."""
 
 
 @router.get("/suites")
 def suites(
     request: Request, sort: str = "name", down: bool = False, after: str = "", find: str = ""
 ) -> Response:
-    """Every suite once."""
+    """Lists every suite once."""
     project = get_project(request)
     sort = sort if sort in SORTS else "name"
     if not project.store_path.exists():  # looking at nothing makes nothing
@@ -101,7 +101,7 @@ def _state(
 
 
 def _slice_page(all_suites: list[Overview], after: str) -> tuple[list[Overview], str]:
-    """One page of suites, and the name after which the next one begins."""
+    """Returns one page of suites, and the name after which the next page begins."""
     names = [overview.name for overview in all_suites]
     begin = names.index(after) + 1 if after in names else 0
     page_suites = all_suites[begin : begin + _PAGE_SIZE]
@@ -132,7 +132,7 @@ def _make_entry(store: Store, overview: Overview) -> SuiteEntry:
 
 
 def get_trash_opener(project: Project) -> Callable[[], AbstractContextManager[Store]]:
-    """Opens the store with what was deleted from the site's."""
+    """Returns a function that opens the project's store of deleted suites."""
     return partial(_open_store, f"{project.store_path}-trash")
 
 
@@ -141,7 +141,7 @@ def _open_store(path: str) -> AbstractContextManager[Store]:
 
 
 def deleted_in(project: Project, store: Store) -> list[Discarded]:
-    """What can be had back, the last first; nothing where nothing was ever deleted."""
+    """Returns what can be restored, last deleted first."""
     if not project.store_path.with_name(f"{project.store_path.name}-trash").exists():
         return []
     return Trash(store, get_trash_opener(project)).discarded()[:_MAX_DELETED]
@@ -149,7 +149,7 @@ def deleted_in(project: Project, store: Store) -> list[Discarded]:
 
 @router.post("/suite/delete")
 def delete(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Delete a version, or all versions of a suite; they can be had back."""
+    """Deletes a version or all versions of a suite; they can be restored."""
     project, name = get_project(request), form.text("name")
     with project.store() as store:
         deleted_versions = Trash(store, get_trash_opener(project)).discard(name, form.text("version") or None)
@@ -160,7 +160,7 @@ def delete(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
 
 @router.post("/suite/undo")
 def undo(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Have a deleted version back, as it was."""
+    """Restores a deleted version."""
     project = get_project(request)
     try:
         with project.store() as store:

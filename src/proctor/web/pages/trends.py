@@ -1,4 +1,4 @@
-"""What became of a target over time: its stored runs of a suite in one sentence, a chart and a table."""
+"""The page Trends: the runs of a suite on one target over time, in a sentence, a chart and a table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ router = APIRouter()
 _TIMEOUT_S = 1.0
 """What is read within this time is shown at once."""
 _CHART_TIMEOUT_S = 60.0
-"""So long a picture is waited for, which the page before it has asked for already."""
+"""How long the chart waits for the task that the page has started."""
 _SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)"[^>]*?\bheight="([\d.]+)"')
 
 
@@ -46,12 +46,12 @@ class TrendKey(Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """Where its trend is shown."""
+        """The address of its trend."""
         return url("/trends", suite=self.digest, target=self.target)
 
 
 class TrendQuery(Struct, frozen=True, kw_only=True):
-    """What the address says; each word as it was written, and empty where it says nothing."""
+    """The parameters of the address as texts; empty if absent."""
 
     suite: str = ""
     target: str = ""
@@ -61,21 +61,21 @@ class TrendQuery(Struct, frozen=True, kw_only=True):
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The words for another address."""
+        """The parameters for another address."""
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
 
 class Trend(Struct, frozen=True, kw_only=True):
-    """What the runs show, with its picture."""
+    """The report on the runs, with its chart."""
 
     report: Drifted
-    """Without looks."""
+    """Without holdout accesses."""
     light: str
     dark: str
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """The width and height of the picture."""
+        """The width and height of the chart."""
         match = _SIZE.search(self.light)
         return None if match is None else (round(float(match[1])), round(float(match[2])))
 
@@ -84,7 +84,7 @@ class Trend(Struct, frozen=True, kw_only=True):
 def trends(
     request: Request, suite: str = "", target: str = "", since: str = "", until: str = "", baseline: str = ""
 ) -> Response:
-    """What became of a target over time, or a choice of targets."""
+    """Shows a trend, or lists targets to choose from."""
     query = TrendQuery(suite=suite, target=target, since=since, until=until, baseline=baseline)
     project = get_project(request)
     if not project.store_path.exists():  # looking at nothing makes nothing
@@ -117,7 +117,7 @@ def trend_chart(
     baseline: str = "",
     dark: bool = False,
 ) -> Response:
-    """The same as a picture."""
+    """Sends the chart of a trend."""
     query = TrendQuery(suite=suite, target=target, since=since, until=until, baseline=baseline)
     project = get_project(request)
     with project.store() as store:
@@ -132,7 +132,7 @@ def trend_chart(
 
 @router.get("/trends/events")
 def trend_events(request: Request, task: str) -> Response:
-    """How far the reading of runs is."""
+    """Streams the progress of a trend."""
     return stream_task(
         get_task_runner(request),
         task,
@@ -141,7 +141,7 @@ def trend_events(request: Request, task: str) -> Response:
 
 
 def _find_runs(store: Store, project: Project, all_runs: Sequence[Run], query: TrendQuery) -> Found:
-    """The runs that are meant; suite and target are looked up among those that were run, and nowhere else."""
+    """Returns the runs of a query; suite and target are looked up only among stored runs."""
     suite_runs = [
         run for run in all_runs if query.suite in ("", run.suite.digest, run.suite.name, run.suite.title)
     ]
@@ -162,7 +162,7 @@ def _find_runs(store: Store, project: Project, all_runs: Sequence[Run], query: T
 
 
 def _submit_trend(tasks: TaskRunner, project: Project, selection: Found) -> Task[Trend]:
-    """The task that reads the runs: one that is under way or done, or a new one."""
+    """Returns the task that reads the runs: one that is running or done, or a new one."""
 
     def load_trend(on_progress: ProgressCallback) -> Trend:
         with project.store() as store:
@@ -227,7 +227,7 @@ def _refused_page(request: Request, all_runs: Sequence[Run], query: TrendQuery, 
 
 
 def _list_keys(all_runs: Sequence[Run]) -> list[TrendKey]:
-    """Every suite and target with two runs that can be held against each other, the newest first."""
+    """Returns every suite and target with at least two comparable runs, newest first."""
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in all_runs:
         if run.status == "finished" and run.regrade_of is None and run.imported is None:

@@ -1,4 +1,4 @@
-"""Who may be asked from a page: by a name of the project's own files, or as a model of a known service."""
+"""The targets that a page may call: names of the project's own files, and models of known services."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ BUILT_IN: Final = {
     "echo": "gives the question back; to try a suite out",
     "local": "the embedded model, SmolLM2-135M; needs proctor[local]",
 }
-"""Targets that are always offered, and what they are."""
+"""Targets that are always offered, with their descriptions."""
 _TARGET_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _HTTP_KINDS = frozenset({"anthropic", "azure", "google", "openai"})
-"""Kinds of target that are asked over HTTP."""
+"""Kinds of target that are called over HTTP."""
 _KINDS_WITH_MODEL = HTTP | {"local", "→"}
-"""Kinds of which the model, or the other name, is shown; a command line may say more than a page should."""
+"""Kinds whose model, or other name, is shown; a command line may contain secrets and is not."""
 _ADDRESS = re.compile(r"@\s*https?://.*", re.DOTALL | re.IGNORECASE)
 SPLITS: Final[tuple[Split, ...]] = ("all", "dev", "holdout")
 
 
 class ProjectDefaults:
-    """What counts where nothing is chosen: what the project's `proctor.toml` says, else what is usual."""
+    """Values of fields that are left empty: from `proctor.toml`, else the general default."""
 
     def __init__(self, config: Config) -> None:
-        """Of a project.
+        """Reads the flags of a project.
 
         Args:
             config: its `proctor.toml`.
@@ -44,12 +44,12 @@ class ProjectDefaults:
         self._flags: dict[str, Any] = config.flags
 
     def value(self, flag: str, kind: type[T]) -> T | None:
-        """The value of a flag; None where there is none of that kind, which the command line would refuse."""
+        """Returns the value of a flag; None if it is unset or of a type that the command line refuses."""
         value = self._flags.get(flag)
         return value if isinstance(value, kind) and isinstance(value, bool) == (kind is bool) else None
 
     def texts(self, *flags: str) -> tuple[str, ...]:
-        """The values of a flag that may be repeated, by the first of its names that is there."""
+        """Returns the values of a repeatable flag, under the first of its names that is set."""
         for flag in flags:
             value = self._flags.get(flag, [])
             if value:
@@ -57,18 +57,18 @@ class ProjectDefaults:
         return ()
 
     def number(self, flag: str) -> float | None:
-        """The number of a flag."""
+        """Returns the number of a flag."""
         whole = self.value(flag, int)
         return self.value(flag, float) if whole is None else float(whole)
 
     @property
     def split(self) -> Split:
-        """Which cases are asked."""
+        """The default split."""
         return next((one for one in SPLITS if one == self._flags.get("split")), "all")
 
 
 class RunContext(Struct, frozen=True, kw_only=True):
-    """The folder in which runs are made, and what it says."""
+    """The folder in which runs are started, with its configuration and targets."""
 
     folder: Path
     environ: Mapping[str, str]
@@ -77,34 +77,34 @@ class RunContext(Struct, frozen=True, kw_only=True):
 
     @property
     def defaults(self) -> ProjectDefaults:
-        """What counts where nothing is chosen."""
+        """Values of fields that are left empty."""
         return ProjectDefaults(self.config)
 
 
 class AllowedTarget(Struct, frozen=True):
-    """Somebody who may be asked, by name."""
+    """A target that may be called by name."""
 
     name: str
     description: str
-    """Its kind, and the model where there is one; nothing else of it."""
+    """Its kind, and its model if there is one; nothing else."""
     missing: tuple[str, ...] = ()
-    """The variables that it names and that are not set."""
+    """Environment variables that it names and that are not set."""
 
 
 class AllowedTargets(Struct, frozen=True):
-    """Everybody who may be asked by name, and what is wrong with the file that names them."""
+    """All targets that may be called by name, and what is wrong with the targets file."""
 
     targets: tuple[AllowedTarget, ...]
     error: str = ""
 
     @property
     def names(self) -> frozenset[str]:
-        """The names."""
+        """The names of the targets."""
         return frozenset(target.name for target in self.targets)
 
 
 def list_allowed_targets(context: RunContext) -> AllowedTargets:
-    """Who may be asked by name: the targets of the project's files, and those that are built in."""
+    """Lists the targets that may be called by name: those of the project's files and the built-in ones."""
     targets, file_error = list[AllowedTarget](), ""
     try:
         file = context.names.file
@@ -122,7 +122,7 @@ def list_allowed_targets(context: RunContext) -> AllowedTargets:
 
 
 def check_allowed(word: str, allowed_targets: AllowedTargets, environ: Mapping[str, str]) -> None:
-    """Refuse whoever may not be asked from a page.
+    """Refuses a target that may not be called from a page.
 
     Raises:
         UsageError: the word is neither offered nor a model of a known service.

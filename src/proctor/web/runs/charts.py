@@ -1,4 +1,4 @@
-"""The charts of a run's page: their numbers as tables, and their drawings, made once for the same numbers."""
+"""The charts of a run's page, as tables and as SVG; cached for the same numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CACHE_SIZE = 128
 
 
 class ChartKind(Struct, frozen=True):
-    """What one chart shows."""
+    """What one kind of chart shows."""
 
     column: Sort
     title: str
@@ -30,22 +30,22 @@ CHARTS = {
     "latency": ChartKind("latency", "How long answers took", "latency", times),
     "cost": ChartKind("cost", "What answers cost", "cost of an answer", dollars),
 }
-"""By the name that a chart has in its address."""
+"""Charts by their name in an address."""
 
 
 class Drawing(Struct, frozen=True, kw_only=True):
-    """A chart as its page has it."""
+    """A chart as shown on the page."""
 
     name: str
     title: str
     rows: tuple[tuple[str, int], ...]
-    """The same as a table: each class with how many answers are in it."""
+    """The chart as a table: each class with its number of answers."""
     width: int = WIDTH
     height: int = HEIGHT
 
 
 def list_drawings(project: Project, run_summary: Looked) -> list[Drawing]:
-    """The charts that a run has numbers for."""
+    """Returns the charts for which a run has numbers."""
     drawings = []
     for name, kind in CHARTS.items():
         classes = _classes(project.catalogue, run_summary.run.id, run_summary.done, kind.column)
@@ -56,7 +56,7 @@ def list_drawings(project: Project, run_summary: Looked) -> list[Drawing]:
 
 
 def render_svg(project: Project, run_summary: Looked, name: str, *, dark: bool) -> str | None:
-    """A chart as SVG; None where there is nothing to draw.
+    """Returns a chart as SVG; None if there is nothing to draw.
 
     Raises:
         UsageError: the package that draws is not installed.
@@ -67,7 +67,7 @@ def render_svg(project: Project, run_summary: Looked, name: str, *, dark: bool) 
 
 @lru_cache(_CACHE_SIZE)
 def _classes(catalogue: Catalogue, run_id: str, _done_count: int, column: Sort) -> tuple[Class, ...]:
-    """The classes of a run's numbers; with more trials it is asked anew."""
+    """Returns the histogram classes of a run's numbers; cached per number of finished trials."""
     return tuple(histogram.classes(catalogue.numbers(run_id, column)))
 
 

@@ -1,4 +1,4 @@
-"""How a run was made, as the names and values of its page."""
+"""The settings and totals of a run, as names and values for its page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from proctor.services.runs.reading.catalogue_sync import Looked
 
 
 def list_facts(run_summary: Looked) -> list[tuple[str, str]]:
-    """What is known of a run besides its numbers; what is as it always is, is left out."""
+    """Returns the names and values; empty values are left out."""
     return [(name, value) for name, value in _facts(run_summary.run, run_summary.summary) if value]
 
 

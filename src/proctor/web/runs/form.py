@@ -1,4 +1,4 @@
-"""What somebody chose on a page or by the API, checked, to a request and to the words of a command.
+"""Validates the form of a run, from the page or the API, and converts it to a request and to arguments.
 
 Nothing that is typed becomes a path, a program or an address: a suite is a built-in one or one in the store,
 and whoever is asked is one of `offers`.
@@ -32,26 +32,26 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,12}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})(e[+-]?[0-9]{1,2})?", re.IGNORECASE)
 _MAX_TAG_LENGTH = 200
 _MAX_NAMES = 50
-"""So many targets, judges and tags are taken at once."""
+"""Maximum number of targets, judges or tags."""
 
 
 class NumberField(Struct, frozen=True):
-    """The numbers that a field takes, which are those of the command line's flag."""
+    """A number field; its limits are those of the command line's flag."""
 
     flag: str
     is_integer: bool
     default: float | None = None
-    """What counts where nothing is given."""
+    """The value if the field is empty and the project sets none."""
     min_value: float | None = None
     exclusive_min: bool = False
-    """`least` itself is too little."""
+    """Whether `min_value` itself is too small."""
     max_value: float | None = None
     exclusive_max: bool = False
-    """`most` itself is too much."""
+    """Whether `max_value` itself is too large."""
 
     @property
     def description(self) -> str:
-        """What is to be given, in words."""
+        """The valid values in words."""
         kind = "a whole number" if self.is_integer else "a number"
         if self.min_value is None:
             return kind
@@ -63,7 +63,7 @@ class NumberField(Struct, frozen=True):
         return f"{kind}, {self.min_value:g} or more"
 
     def accepts(self, value: float) -> bool:
-        """Whether it takes a number."""
+        """Whether the number is within the limits."""
         low = self.min_value is not None and (
             value <= self.min_value if self.exclusive_min else value < self.min_value
         )
@@ -84,7 +84,7 @@ NUMBER_FIELDS: Final[dict[str, NumberField]] = {
     "threshold": NumberField("threshold", is_integer=False, min_value=0, max_value=1),
     "min_pass_rate": NumberField("min-pass-rate", is_integer=False, min_value=0, max_value=1),
 }
-"""Every field with a number."""
+"""All number fields by name."""
 FIELDS: Final = (
     "suite",
     "version",
@@ -97,14 +97,14 @@ FIELDS: Final = (
     "tag",
     "all_tag",
 )
-"""Every field."""
+"""The names of all fields."""
 
 RawForm = Mapping[str, Sequence[str]]
-"""The values of each field, as texts."""
+"""The values of each field as texts."""
 
 
 class FormErrors(UsageError):
-    """Choices that cannot be run; knows the sentence of each field that is wrong."""
+    """The form is invalid; `errors` has a sentence for each wrong field."""
 
     def __init__(self, errors: Mapping[str, str]) -> None:
         super().__init__(" ".join(errors.values()))
@@ -112,30 +112,30 @@ class FormErrors(UsageError):
 
 
 def default_number(field: str, defaults: ProjectDefaults) -> float | None:
-    """The number of a field where none is given."""
+    """Returns the value of a number field that is left empty."""
     project_default = defaults.number(NUMBER_FIELDS[field].flag)
     return NUMBER_FIELDS[field].default if project_default is None else project_default
 
 
 class RunForm(Struct, frozen=True, kw_only=True):
-    """What is to be run, checked."""
+    """A validated form."""
 
     suite: str
-    """Its name."""
+    """The name of the suite."""
     version: str | None
     """None for a built-in suite."""
     targets: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()
     split: Split | None = None
     numbers: dict[str, float] = {}
-    """Those of `RANGES` that were given and are not what they are anyway."""
+    """Values of number fields that differ from the default."""
     reuse: bool | None = None
     tags: tuple[str, ...] = ()
     all_tags: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> list[str]:
-        """What comes after `proctor run`; each flag with its value, whatever that begins with."""
+        """The arguments after `proctor run`; each value is attached to its flag, whatever it begins with."""
         arguments = [self.suite if self.version is None else f"--saved={self.suite}@{self.version}"]
         arguments += [f"--target={name}" for name in self.targets]
         arguments += [f"--judge={name}" for name in self.judges]
@@ -147,7 +147,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
         return arguments
 
     def request(self, context: RunContext) -> Request:
-        """What the command line would make of those words."""
+        """Returns the request that the command line would make of the arguments."""
         defaults = context.defaults
         numbers = {name: self.numbers.get(name, default_number(name, defaults)) for name in NUMBER_FIELDS}
         reuse = defaults.value("reuse", bool) if self.reuse is None else self.reuse
@@ -205,7 +205,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
 def validate_form(
     store: Store, raw_form: RawForm, context: RunContext, *, require_target: bool = True
 ) -> RunForm:
-    """What was chosen, checked.
+    """Validates a form.
 
     Args:
         store: where suites are.
@@ -245,7 +245,7 @@ def validate_form(
 
 
 class _FormValidator:
-    """Checks what was chosen, field by field, and remembers what is wrong."""
+    """Validates a form field by field, and collects errors."""
 
     def __init__(self, raw_form: RawForm, context: RunContext) -> None:
         self._raw_form = raw_form
@@ -259,7 +259,7 @@ class _FormValidator:
         return next((value.strip() for value in reversed(self._raw_form.get(field, ()))), "")
 
     def suite(self, store: Store) -> Suite | None:
-        """The suite in the store; None for a built-in one, or where it is wrong."""
+        """Returns the stored suite; None for a built-in one or an invalid name."""
         name = next(iter(reversed(self._raw_form.get("suite", ()))), "")
         version = self._text("version")
         if not name:
@@ -282,11 +282,11 @@ class _FormValidator:
         return saved_version or newest
 
     def tier(self) -> str:
-        """The word for the built-in suite."""
+        """Returns the full name of the built-in suite."""
         return f"{BUILTIN}{self._raw_form['suite'][-1].removeprefix(BUILTIN)}"
 
     def target_names(self, field: str) -> tuple[str, ...]:
-        """Those who are named in a field, if each of them may be."""
+        """Returns the names in a field, and checks that each may be called."""
         words = tuple(dict.fromkeys(filter(None, map(str.strip, self._raw_form.get(field, ())))))
         if len(words) > _MAX_NAMES:
             self.errors[field] = f"Choose at most {_MAX_NAMES}."
@@ -299,7 +299,7 @@ class _FormValidator:
         return words
 
     def check_has_target(self, suite: Suite | None, targets: Mapping[str, None], *, needed: bool) -> None:
-        """Make sure that somebody is asked, and may be, where nobody was chosen."""
+        """Checks that there is a target, and that targets named by the suite may be called."""
         if targets or self._context.defaults.texts("target", "model"):
             return
         try:
@@ -312,7 +312,7 @@ class _FormValidator:
             self.errors.setdefault("target", str(error))
 
     def number(self, field: str) -> float | None:
-        """The number of a field; None where none is given, or what counts anyway."""
+        """Returns the number in a field; None if it is empty or the default."""
         text, number_field = self._text(field), NUMBER_FIELDS[field]
         if not text:
             return None
@@ -324,7 +324,7 @@ class _FormValidator:
         return None if value == default_number(field, self._context.defaults) else value
 
     def split(self) -> Split | None:
-        """The split, where it is another than the usual one."""
+        """Returns the split; None if it is the default."""
         text, defaults = self._text("split"), self._context.defaults.split
         choice = next((split_name for split_name in SPLITS if split_name == (text or defaults)), None)
         if choice is None:
@@ -332,23 +332,23 @@ class _FormValidator:
         return None if choice == defaults else choice
 
     def check_split(self, split: Split | None, holdout: float | None) -> None:
-        """Make sure that there are parts to choose from, where one of them is chosen."""
+        """Checks that a part can be chosen: something must be held out."""
         if holdout == 0 and (split or self._context.defaults.split) != "all":
             self.errors["split"] = "Nothing is held out, so there are no parts. Choose dev and holdout."
 
     def reuse(self) -> bool | None:
-        """Whether earlier answers are taken over; None leaves it to the suite."""
+        """Returns whether answers of earlier runs are reused; None leaves it to the suite."""
         text = self._text("reuse")
         if text not in ("", "yes", "no"):
             self.errors["reuse"] = f"{text[:40]!r} is neither yes nor no."
         return {"yes": True, "no": False}.get(text)
 
     def tags(self) -> tuple[str, ...]:
-        """The tags; several in one value stand apart by commas."""
+        """Returns the tags; one value may hold several, separated by commas."""
         return self._tags("tag", [tag for value in self._raw_form.get("tag", ()) for tag in value.split(",")])
 
     def all_tags(self) -> tuple[str, ...]:
-        """Words of which a case must have all; any of the tags in a word will do."""
+        """Returns the tags that a case must have; commas within one separate alternatives."""
         return self._tags("all_tag", self._raw_form.get("all_tag", ()))
 
     def _tags(self, field: str, words: Sequence[str]) -> tuple[str, ...]:

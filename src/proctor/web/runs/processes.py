@@ -1,4 +1,4 @@
-"""Runs that are made by processes of their own: started from a page, followed, stopped, and taken up again.
+"""Runs in processes of their own: started from a page, followed, stopped and resumed.
 
 A child is `proctor run` and nothing else. It outlives the server, and what it says on stderr is in a file
 beside the store, so that a server that is started later still knows of it.
@@ -31,41 +31,41 @@ from proctor.web.project import Project
 from proctor.web.runs.subprocess_command import start_command
 
 _MAX_OUTPUT_BYTES = 8_000
-"""So much of the end of what a child said is shown."""
+"""Bytes shown from the end of a process's output."""
 _MAX_OUTPUT_LINES = 40
 _MAX_STARTS = 500
-"""So many starts are remembered."""
+"""Number of starts whose files are kept."""
 _MAX_NEWEST_RUNS = 64
-"""Among so many of the newest runs are those of a child that is at work."""
+"""Number of newest runs searched for those of a process that is running."""
 _WINDOWS = sys.platform == "win32"
 
 
 class StartedRun(Struct, frozen=True, kw_only=True):
-    """One child: what it was started with, and how to find it again."""
+    """A process that was started: its arguments, and how to find it again."""
 
     group: str
-    """What its runs are called together; of one that takes up a run, its own id."""
+    """The group of its runs; for a resumed run, an id of the start."""
     words: tuple[str, ...]
     """The arguments after `proctor`."""
     pid: int
     started_at: datetime
     fields: tuple[tuple[str, str], ...] = ()
-    """What was chosen on the page, to choose it again."""
+    """The fields of the form, to fill it in again."""
     run: str | None = None
-    """The run that it takes up."""
+    """The run that it resumes."""
 
     @property
     def command(self) -> str:
-        """What it runs, as a shell has it."""
+        """The command for a shell."""
         return shlex.join(("proctor", *self.words))
 
     def is_same_command(self, arguments: Sequence[str]) -> bool:
-        """Whether it was started with these words after `run`."""
+        """Whether it was started with these arguments after `run`."""
         return self.words[1 : 1 + len(arguments)] == tuple(arguments)
 
 
 class RunProcesses:
-    """The children of one store; safe to use from many threads."""
+    """The processes of one store; safe to use from many threads."""
 
     def __init__(self, project: Project) -> None:
         """Starts nothing.
@@ -84,7 +84,7 @@ class RunProcesses:
     def start(
         self, arguments: Sequence[str], *, group: str | None = None, fields: Mapping[str, Sequence[str]] = {}
     ) -> StartedRun:
-        """Start `proctor run` with these words, which are checked already; once for each group.
+        """Starts `proctor run` with validated arguments, once for each group.
 
         Args:
             arguments: what comes after `run`.
@@ -111,7 +111,7 @@ class RunProcesses:
             )
 
     def resume(self, run: Run) -> StartedRun | None:
-        """Make what is missing of a run, by a child; None where somebody is at it already.
+        """Starts a process that resumes a run; returns None if one is already running.
 
         Raises:
             UsageError: the child cannot be made.
@@ -131,7 +131,7 @@ class RunProcesses:
         return ("--quiet", f"--store={self._project.store_path}")
 
     def _start(self, start: StartedRun) -> StartedRun:
-        """Start a child; its stderr is locked for as long as it lives."""
+        """Starts a process; its stderr file stays locked for as long as it lives."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._forget_oldest()
@@ -161,7 +161,7 @@ class RunProcesses:
     # --- finding ---
 
     def find(self, group: str) -> StartedRun | None:
-        """The start of that id; None where nothing was started here under it."""
+        """Returns the start of that group, or None."""
         try:
             check_group(group)
             return msgspec.json.decode(self._path(group, "json").read_bytes(), type=StartedRun)
@@ -169,7 +169,7 @@ class RunProcesses:
             return None
 
     def is_alive(self, start: StartedRun) -> bool:
-        """Whether the child of a start is still at work."""
+        """Whether the process of a start is running."""
         if _WINDOWS:
             child = self._children.get(start.pid)
             return child is not None and child.poll() is None
@@ -177,7 +177,7 @@ class RunProcesses:
         return _is_locked(self._path(start.group, "err")) and _is_running(start.pid)
 
     def output(self, start: StartedRun) -> list[str]:
-        """The last lines that a child said on stderr."""
+        """Returns the last lines that a process wrote to stderr."""
         try:
             with self._path(start.group, "err").open("rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_OUTPUT_BYTES))
@@ -187,7 +187,7 @@ class RunProcesses:
         return [one_line(line) for line in text.splitlines() if line.strip()][-_MAX_OUTPUT_LINES:]
 
     def list_runs(self, store: Store, group: str, *, newest: bool = False) -> list[Run]:
-        """The runs of a group, or the one that is taken up under that id; in the order of their making.
+        """Returns the runs of a group, or the run that it resumes, oldest first.
 
         Args:
             store: where they are.
@@ -214,13 +214,13 @@ class RunProcesses:
     # --- stopping ---
 
     def stop(self, start: StartedRun) -> bool:
-        """Tell a child to stop, once; False where it is not at work."""
+        """Tells a process to stop, once; returns False if it is not running."""
         if not self.is_alive(start):
             return False
         return self._signal(start.pid)
 
     def stop_run(self, store: Store, run: Run) -> bool:
-        """Tell whoever makes a run to stop, once; False where nobody does, or nobody knows who.
+        """Tells the process of a run to stop, once; returns False if there is none or it is unknown.
 
         Raises:
             StoreError: the store cannot be read.
@@ -231,12 +231,12 @@ class RunProcesses:
         return self._signal(maker)
 
     def is_stopping(self, store: Store, run: Run) -> bool:
-        """Whether a run was told to stop and is still at it."""
+        """Whether a run was told to stop and is still running."""
         maker = store.maker(run.id)
         return maker is not None and maker in self._stopped
 
     def _signal(self, pid: int) -> bool:
-        """Interrupt a process, once: a second time would cut off the calls under way."""
+        """Interrupts a process, once: a second signal would cut off calls in progress."""
         with self._lock:
             self._stopped = {known for known in self._stopped if _is_running(known)}
             if pid in self._stopped:
@@ -268,7 +268,7 @@ class RunProcesses:
 
 
 def get_run_processes(project: Project) -> RunProcesses:
-    """The children of a site."""
+    """Returns the run processes of a project."""
     return project.get_shared("run processes", lambda: RunProcesses(project))
 
 
@@ -277,7 +277,7 @@ def _now() -> datetime:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a file in one step, so that nobody reads half of it."""
+    """Writes a file in one step, so that no reader sees half of it."""
     temporary = path.with_suffix(".part")
     temporary.write_bytes(data)
     temporary.replace(path)
@@ -294,7 +294,7 @@ else:
 
 
 def _lock_file(descriptor: int) -> None:
-    """Lock an open file; whoever inherits it holds the lock on."""
+    """Locks an open file; a process that inherits it keeps the lock."""
     if not _WINDOWS:
         import fcntl
 

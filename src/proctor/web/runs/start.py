@@ -1,4 +1,4 @@
-"""Choices to a run that is made: what it would come to, the command that does the same, and its child."""
+"""Estimates and starts the run of a validated form, and gives the command that does the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from proctor.web.runs.processes import StartedRun, get_run_processes
 
 
 def load_run_context(project: Project) -> RunContext:
-    """The project of a site, as its files are now."""
+    """Returns the run context of a project, with its files as they are now."""
     return RunContext(
         folder=project.folder,
         environ=project.environ,
@@ -28,7 +28,7 @@ def load_run_context(project: Project) -> RunContext:
 
 
 def make_estimate(project: Project, store: Store, run_form: RunForm) -> Estimate:
-    """What choices would come to.
+    """Estimates the run of a form.
 
     Raises:
         WrongChoices: they cannot be run: somebody cannot be asked, nothing is selected, or a budget lacks
@@ -58,12 +58,12 @@ def make_estimate(project: Project, store: Store, run_form: RunForm) -> Estimate
 
 
 def shell_command(project: Project, arguments: Sequence[str]) -> str:
-    """`proctor run` with these words, as a shell in the site's folder has it."""
+    """Returns `proctor run` with these arguments, for a shell in the project's folder."""
     return shlex.join(("proctor", "run", *arguments, *project.store_flags))
 
 
 def start(project: Project, run_form: RunForm, *, raw_form: RawForm, group: str | None = None) -> StartedRun:
-    """Start a child that makes the runs of choices.
+    """Starts a process for the runs of a form.
 
     Args:
         project: where.
@@ -78,7 +78,7 @@ def start(project: Project, run_form: RunForm, *, raw_form: RawForm, group: str 
 
 
 def reason_not_resumable(store: Store, run: Run) -> str:
-    """Why nothing can be made of what a run lacks; empty where something can.
+    """Returns why a run cannot be resumed; empty if it can.
 
     Raises:
         StoreError: the store cannot be read.

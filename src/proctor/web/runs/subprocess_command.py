@@ -1,4 +1,4 @@
-"""Commands of Proctor as processes of their own, for what a page asks that takes long or may break."""
+"""Runs commands of Proctor as subprocesses, for work that takes long or may break."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proctor.web.project import Project
 def start_command(
     project: Project, arguments: Sequence[str], *, outlives_server: bool = False, **streams: Any
 ) -> subprocess.Popen[bytes]:
-    """A command that has begun, in the site's folder and with its environment.
+    """Starts a command in the project's folder and with its environment.
 
     Args:
         project: where it works.
