@@ -46,8 +46,8 @@ def make_app(project: Project, limits: ServerLimits = DEFAULT_LIMITS) -> Securit
     """Builds the application of a project, behind the security middleware.
 
     Args:
-        project: what is served; its `hosts` are set before the first request.
-        limits: how many event streams may be open.
+        project: the project; its `hosts` are set before the first request.
+        limits: the limits of event streams.
     """
     return SecurityMiddleware(make_unguarded_app(project, limits), project, _refuse)
 
@@ -77,7 +77,7 @@ def _refuse(request: Request, error: Exception) -> Response:
     status, headers = 400, {}
     if isinstance(error, RequestRefused):
         status, headers = error.status, error.headers
-        if "location" in headers:  # to the door
+        if "location" in headers:  # to the login
             return RedirectResponse(headers["location"], status)
     elif isinstance(error, PageNotFound):
         status = 404
@@ -125,7 +125,7 @@ def _error_response(
         from proctor.web.api.problems import problem_response
 
         return problem_response(status, sentence, problems, headers)
-    # A request that was refused may have come from anywhere, and the page has links only.
+    # A refused request may have come from anywhere, so the page has only links.
     response = render_page(request, "refused.html", status, sentence=sentence, problems=problems)
     response.headers.update(headers or {})
     return response

@@ -47,10 +47,10 @@ class BrowserSession:
     def record_access(self, store: Store, run: Run) -> None:
         """Records an access to the pass rate of a run's holdout, once for each session and run.
 
-        Reading a page again tells nothing more than the first time did.
+        Reading a page again reveals nothing new.
 
         Raises:
-            StoreError: the look cannot be kept; nothing may be shown then.
+            StoreError: the access cannot be recorded; then nothing may be shown.
         """
         with self._lock:
             if run.id in self._accessed_runs:
@@ -62,7 +62,7 @@ class BrowserSession:
         """Records an access to the held-out answers of a run, and shows them to this session from now on.
 
         Raises:
-            StoreError: the look cannot be kept; nothing is revealed then.
+            StoreError: the access cannot be recorded; then nothing is revealed.
         """
         with self._lock:
             if run.id in self.revealed:

@@ -44,8 +44,8 @@ def check_bundle(project: Project, name: str, data: bytes) -> BundleCheck:
     """Checks an uploaded bundle; nothing in it is run, and nothing of it is kept.
 
     Args:
-        project: whose keys are trusted.
-        name: what the file is called.
+        project: its keys are trusted.
+        name: the name of the file.
         data: an archive.
 
     Raises:
@@ -55,7 +55,7 @@ def check_bundle(project: Project, name: str, data: bytes) -> BundleCheck:
         raise UsageError("Other bundles are being checked at the moment. Drop this one again in a minute.")
     try:
         with TemporaryDirectory(prefix="proctor-") as folder:
-            path = Path(folder) / "dropped.zip"  # never what the file was called
+            path = Path(folder) / "dropped.zip"  # never the name that was uploaded
             path.write_bytes(data)
             row = _run_verify(project, path)
     finally:

@@ -1,7 +1,7 @@
 """Creates certificates, and reads those kept beside the store.
 
-Each is made by a process of its own, which is `proctor certify` or `proctor attest`: a page then says and
-counts what the command line does, and goes on answering meanwhile.
+Each is created by a subprocess, `proctor certify` or `proctor attest`, so that pages show the same result as
+the command line, and the server stays responsive.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class CertificateError(ProctorError):
     """The certificate could not be created."""
 
 
-# --- what is there -----------------------------------------------------------------------------------------
+# --- reading -----------------------------------------------------------------------------------------------
 
 
 def load_certificates(project: Project) -> list[KeptCertificate]:
@@ -180,18 +180,18 @@ def reveal(project: Project, session: BrowserSession, certificate: KeptCertifica
     """Records that a session receives everything a run holds out, which its full bundle contains.
 
     Raises:
-        StoreError: that cannot be kept; nothing may be handed out then.
+        StoreError: the access cannot be recorded; then nothing may be sent.
     """
     with project.store() as store:
         try:
             run = load_run(store, certificate.document.run)
-        except PageNotFound:  # it was deleted, and with it the holdout that looks are counted for
+        except PageNotFound:  # it was deleted, and its holdout with it
             return
         if run.suite.split_rule is not None:
             session.reveal(store, run)
 
 
-# --- making ------------------------------------------------------------------------------------------------
+# --- creating ----------------------------------------------------------------------------------------------
 
 
 def create_certificate(
@@ -208,11 +208,11 @@ def create_certificate(
         project: where the run is.
         run: the run.
         key: the name of the key that signs; None for no signature.
-        on_progress: told how far it is.
-        min_cases: so few cases it may be of; None for what is usual.
+        on_progress: called with the progress.
+        min_cases: the minimum number of cases; None for the default.
 
     Raises:
-        NotMade: the run gets no certificate, or nothing could be written.
+        CertificateError: the run gets no certificate, or nothing could be written.
     """
     work_folder = _new_folder(project, run)
     try:
@@ -247,10 +247,10 @@ def create_public_bundle(
         project: where the run is.
         run: the run, which has a certificate.
         key: the name of the key that signs; None for no signature.
-        on_progress: told how far it is.
+        on_progress: called with the progress.
 
     Raises:
-        NotMade: it has no certificate, or nothing could be written.
+        CertificateError: it has no certificate, or nothing could be written.
     """
     certificate = find_certificate(project, run.id)
     if certificate is None:
@@ -324,7 +324,7 @@ def _run_command(project: Project, words: Sequence[str], on_progress: ProgressCa
     """Runs a command of Proctor to its end.
 
     Raises:
-        NotMade: it failed; the text is what it said.
+        CertificateError: it failed; the message is its last error.
     """
     with start_command(project, words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
         assert child.stderr is not None

@@ -19,20 +19,20 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
     """The limits of a server; a client is an IPv4 address or an IPv6 /64 network."""
 
     request_head_s: float = 10.0
-    """From a connection, or from the first byte of its next request, to the end of the head."""
+    """From the connection, or from the first byte of the next request, to the end of the head."""
     request_body_s: float = 10.0
-    """For a body, besides the time that it takes at `min_body_bytes_per_s`."""
+    """For a body, in addition to its time at `min_body_bytes_per_s`."""
     min_body_bytes_per_s: int = 1024
     response_stall_s: float = 60.0
-    """How long a client may read nothing of a response that waits for it."""
+    """How long a client may read nothing of a pending response."""
     idle_connections: int = 32
-    """Of one client."""
+    """For one client."""
     client_event_streams: int = 64
-    """Of one client."""
+    """For one client."""
     event_streams: int = 1_000
-    """Of all clients together."""
+    """For all clients together."""
     max_head_bytes: int = 64 * 2**10
-    """Browsers send the cookies of every server of a host, so that a head may be long."""
+    """Heads may be long, as browsers send the cookies of every server of a host."""
 
 
 DEFAULT_LIMITS = ServerLimits()
@@ -63,7 +63,7 @@ class EventStreams:
         """Counts one more stream of the client at that address for as long as the block lasts.
 
         Raises:
-            Refused: the client has as many as it may have, or all clients together have.
+            RequestRefused: the client, or all clients together, have too many.
         """
         client = client_key(host)
         self._check(client)

@@ -105,7 +105,7 @@ def select_flips(comparison: Comparison, kind: str) -> Sequence[Flip | NotMeasur
     return comparison.fixed if kind == "fixed" else comparison.not_measured if kind == "other" else ()
 
 
-# --- what is kept ------------------------------------------------------------------------------------------
+# --- cache -------------------------------------------------------------------------------------------------
 
 
 class FactsCache:
@@ -134,8 +134,8 @@ class FactsCache:
         Args:
             store: where the runs are.
             runs: the runs.
-            by_digest: cases are found by what is sent and how it is judged.
-            on_progress: how many trials were read of how many.
+            by_digest: cases are paired by their prompt and grading.
+            on_progress: called with the number of trials read and their total.
 
         Raises:
             StoreError: the store cannot be read.
@@ -162,7 +162,7 @@ class FactsCache:
             if cached is None or run.status != "finished":
                 return None
             self._facts.move_to_end((run.id, by_digest))
-        return replace(cached, run=run)  # its tags may be others by now
+        return replace(cached, run=run)  # its tags may have changed
 
     def _add(self, facts: RunFacts, by_digest: bool) -> None:
         with self._lock:

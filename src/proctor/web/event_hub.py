@@ -42,8 +42,8 @@ class Watcher:
         """Does not poll before the first client asks for changes.
 
         Args:
-            render: looks once; called in a thread.
-            pause_s: how long nobody looks after a look.
+            render: renders the current state; called in a thread.
+            pause_s: returns the pause between two calls, in seconds.
         """
         self._render = render
         self._pause_s = pause_s
@@ -90,7 +90,7 @@ class Watcher:
             try:
                 section: LiveSection | None = await asyncio.to_thread(self._render)
                 failures = 0
-            except Exception as error:  # noqa: BLE001  # the page, loaded again, says what it is
+            except Exception as error:  # noqa: BLE001  # the page shows it when it reloads
                 failures += 1
                 if failures == 1 and not isinstance(error, ProctorError):
                     internal_errors.report("while it watched", error)
@@ -128,8 +128,8 @@ class EventHub:
         """Yields the events for one page.
 
         Args:
-            key: what it watches.
-            view: looks at that, where nobody watches it yet.
+            key: the name of the view.
+            view: the view, used if nobody follows it yet.
         """
         watcher = self.watchers.get(key)
         if watcher is None:
@@ -157,7 +157,7 @@ def follow_start(request: Request, group: str) -> StreamingResponse:
     """Streams the state of the runs of a start."""
     project = get_project(request)
     view = GroupLiveView(project, group)
-    view.render()  # there is such a thing
+    view.render()  # raises an error if it does not exist
     return streamed(get_event_hub(project).events(f"start {group}", view))
 
 
@@ -168,5 +168,5 @@ def follow_run(request: Request, run_id: str) -> StreamingResponse:
     with project.store() as store:
         run = load_run(store, run_id)
         if run.suite.split_rule is not None and run.settings.selection.split != "dev":
-            get_session(request).record_access(store, run)  # its page has counted that already
+            get_session(request).record_access(store, run)  # its page has recorded that already
     return streamed(get_event_hub(project).events(f"run {run.id}", RunLiveView(project, run.id)))

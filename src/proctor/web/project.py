@@ -40,11 +40,11 @@ class Project:
         """Opens nothing.
 
         Args:
-            store_path: the store's file; it is made when something is first kept.
-            folder: the project; None is the working directory. Only what is there is offered by name.
-            environ: where keys come from; None is this process's.
-            config: what the project's `proctor.toml` says of reading suites.
-            token: what visitors must show; None lets everybody in who reaches the server.
+            store_path: the store's file; created when something is first saved.
+            folder: the project's folder; None for the working directory. Names are looked up only there.
+            environ: environment variables, with keys; None for those of this process.
+            config: the project's `proctor.toml`.
+            token: the token for login; None lets in everyone who reaches the server.
         """
         self.folder = (folder or Path.cwd()).absolute()
         self.store_path = store_path.absolute()

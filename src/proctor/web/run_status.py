@@ -109,7 +109,7 @@ class RunPoller:
         """Reads nothing yet.
 
         Args:
-            project: whose store it is in.
+            project: its store has the runs.
         """
         self._project = project
         self._pacing = Pacing()
@@ -218,16 +218,16 @@ class GroupLiveView:
         """Returns the current state of the group.
 
         Args:
-            store: where its runs are.
-            newest: look for further runs among the newest only.
+            store: the store of its runs.
+            newest: search only the newest runs for further ones.
 
         Raises:
-            NotThere: nothing was started under that id.
+            PageNotFound: nothing was started under that id.
             StoreError: the store cannot be read.
         """
         processes = get_run_processes(self._project)
         start = processes.find(self._group)
-        alive = start is not None and processes.is_alive(start)  # before its runs: it may end meanwhile
+        alive = start is not None and processes.is_alive(start)  # read before the runs: it may end in between
         runs = processes.list_runs(store, self._group, newest=newest)
         run_ids = {run.id for run in runs}
         runs = [*_existing_runs(store, [run_id for run_id in self._pollers if run_id not in run_ids]), *runs]
@@ -248,7 +248,7 @@ class GroupLiveView:
         """Renders the current state.
 
         Raises:
-            NotThere: nothing was started under that id.
+            PageNotFound: nothing was started under that id.
             StoreError: the store cannot be read.
         """
         with self._project.store() as store:

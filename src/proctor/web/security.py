@@ -1,7 +1,7 @@
 """Protects the server: who is answered, how much is read, and what a browser may do.
 
-Every request passes `Guard` first. A change of a page needs the form's token besides (`form_of`); one of the
-API needs a content type that no other site's form can send.
+Every request passes `SecurityMiddleware` first. In addition, a change from a page needs the form's token
+(`read_form`), and one through the API a content type that no form of another site can send.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class SecurityMiddleware:
         """Wraps an application.
 
         Args:
-            app: what is guarded.
-            project: knows the hosts, the token and the visitors.
-            refuse: what is answered instead.
+            app: the application.
+            project: has the hosts, the token and the sessions.
+            refuse: returns the response to a refused request.
         """
         self._app = app
         self._project = project
@@ -82,7 +82,7 @@ class SecurityMiddleware:
         existing = self._session(scope, headers)
         session, sent_id = existing or BrowserSession(), None if existing is None else existing.id
         scope["proctor.session"] = session
-        scope["app"] = self._app  # by which the page that refuses knows its site, as every other does
+        scope["app"] = self._app  # the page of a refusal finds its project by it
         refusal = self._check_request(scope, headers, session)
         if existing is None and refusal is None and not scope["path"].startswith("/static/"):
             self._project.sessions.add(session)
@@ -100,7 +100,7 @@ class SecurityMiddleware:
     def _session(self, scope: Scope, headers: Headers) -> BrowserSession | None:
         if _is_api(scope):
             return self._project.sessions.api_session
-        # What other servers of this host have put into the header is not always as the standard has it.
+        # Cookies of other servers of this host may not conform to the standard.
         return self._project.sessions.find(cookie_parser(headers.get("cookie", "")).get(self._project.cookie))
 
     def _check_request(
@@ -150,7 +150,7 @@ class SecurityMiddleware:
     def _add_headers(self, headers: MutableHeaders, sent_id: str | None, session: BrowserSession) -> None:
         for name, value in HEADERS.items():
             headers.setdefault(name, value)
-        headers.setdefault("cache-control", "no-store")  # what models said is nobody else's to keep
+        headers.setdefault("cache-control", "no-store")  # answers of models must not be cached
         if session.id != sent_id and self._project.sessions.find(session.id) is session:
             headers.append(
                 "set-cookie", f"{self._project.cookie}={session.id}; Path=/; HttpOnly; SameSite=Lax"
@@ -212,7 +212,7 @@ class FormFile:
         """Holds the name and content of a file.
 
         Args:
-            name: what the browser calls it: a text to show, and never a path.
+            name: the name from the browser, for display, and never a path.
             data: its content.
         """
         self.name = name
@@ -244,9 +244,11 @@ async def read_form(request: Request) -> PageForm:
     """Reads the form of a request and checks its token.
 
     Raises:
-        Refused: it has another token than this visitor's pages have, is too large, or is no form.
+        RequestRefused: the token is not that of this session's pages; or the form is too large or invalid.
     """
-    cached_form: PageForm | None = request.scope.get(_FORM_KEY)  # the guard has read it before the page does
+    cached_form: PageForm | None = request.scope.get(
+        _FORM_KEY
+    )  # `check_csrf` has read it before the page does
     form = cached_form or await _parse_form(request)
     request.scope[_FORM_KEY] = form
     if not constant_time_equal(form.text("csrf"), get_session(request).csrf):
@@ -263,7 +265,7 @@ async def _parse_form(request: Request) -> PageForm:
         data = await request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
     except HTTPException as error:
         raise RequestRefused(400, f"This form cannot be read: {error.detail}") from None
-    except ClientDisconnect:  # whoever sent it has gone, which is no fault of anybody's
+    except ClientDisconnect:  # the client has disconnected
         raise RequestRefused(400, "This form ended before all of it was there.") from None
     fields, files = list[tuple[str, str]](), list[tuple[str, FormFile]]()
     for name, value in data.multi_items():
@@ -271,7 +273,7 @@ async def _parse_form(request: Request) -> PageForm:
             if value.filename:
                 files.append((name, FormFile(value.filename, await value.read())))
         else:
-            fields.append((name, value.replace("\r\n", "\n")))  # browsers send other line ends than they show
+            fields.append((name, value.replace("\r\n", "\n")))  # browsers send CRLF
     await data.close()
     return PageForm(fields, files)
 
@@ -280,7 +282,7 @@ async def check_csrf(request: Request) -> None:
     """Requires the form's token for every change; all page routes depend on it.
 
     Raises:
-        Refused: as `form_of`.
+        RequestRefused: as for `read_form`.
     """
     if request.method not in _SAFE_METHODS:
         await read_form(request)

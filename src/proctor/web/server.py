@@ -43,11 +43,11 @@ def bind_socket(host: str, port: int, *, exactly: bool) -> socket.socket:
 
     Args:
         host: a name or an address of this machine.
-        port: the port; 0 is any that is free.
-        exactly: this port and no other; else the next one that is free.
+        port: the port; 0 for any free one.
+        exactly: whether it must be this port; else the next free one is taken.
 
     Raises:
-        UsageError: there is no such host here, or the port is taken.
+        UsageError: the host is not this machine, or the port is taken.
     """
     try:
         family, kind, proto, _, address = socket.getaddrinfo(
@@ -73,9 +73,9 @@ def allowed_hosts(host: str, port: int, more_hosts: Iterable[str] = ()) -> froze
     """Returns the accepted values of the Host header.
 
     Args:
-        host: what it is bound to.
+        host: the host that it is bound to.
         port: its port.
-        more_hosts: further names by which people reach it, such as that of a proxy; with a port or without.
+        more_hosts: further names, such as that of a proxy, with or without a port.
     """
     names = {host if ":" not in host or host.startswith("[") else f"[{host}]"}
     if is_loopback(host):
@@ -118,9 +118,9 @@ def serve(project: Project, listener: socket.socket, ready: Callable[[], None] =
     """Serves a project until the process is told to stop.
 
     Args:
-        project: the site; its hosts are set.
-        listener: where it listens.
-        ready: called when the first request can come.
+        project: the project; its hosts are set.
+        listener: the socket.
+        ready: called when the server is ready.
     """
     try:
         make_server(project, ready).run(sockets=[listener])
@@ -144,7 +144,7 @@ def make_server(
     project: Project, ready: Callable[[], None] = lambda: None, limits: ServerLimits = DEFAULT_LIMITS
 ) -> uvicorn.Server:
     """Builds the server of a project; it calls `ready` once it is started."""
-    # h11 is always there; httptools, which may be, takes a second Host, and headers of any size.
+    # Always h11: httptools, which may be installed, accepts a second Host and headers of any size.
     protocol = partial(LimitedProtocol, limits=limits, idle=IdleConnections(limits.idle_connections))
     config = uvicorn.Config(
         make_app(project, limits),
@@ -154,7 +154,7 @@ def make_server(
         proxy_headers=False,
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
         backlog=_BACKLOG,
-        http=protocol,  # type: ignore[arg-type]  # uvicorn calls it, as it would a class
+        http=protocol,  # type: ignore[arg-type]  # uvicorn calls it like a class
         h11_max_incomplete_event_size=limits.max_head_bytes,
         ws="none",
     )

@@ -23,7 +23,7 @@ class EventStreamResponse(StreamingResponse):
         """Sends the stream.
 
         Raises:
-            Refused: too many streams are open.
+            RequestRefused: too many streams are open.
         """
         streams: EventStreams = scope["app"].state.event_streams
         with streams.reserve((scope.get("client") or ("",))[0]):

@@ -1,7 +1,7 @@
 """Background tasks for work that takes seconds; each is submitted under a key, followed and cached.
 
-A page asks for something under a key. What is at hand within its patience is shown at once; else the page
-shows how far it is, and opens again when it is done.
+A result that is ready within the timeout of a page is shown at once; else the page shows the progress, and
+reloads when the task is done.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Task(Generic[T]):
         """Does not start it.
 
         Args:
-            unit: what is counted, such as `trials read`.
-            cacheable: what it comes to stays true, unless that is an error.
+            unit: what its progress counts, such as `trials read`.
+            cacheable: whether the result stays valid, unless it is an error.
         """
         self.id = secrets.token_urlsafe(12)
         self.unit = unit
@@ -84,7 +84,7 @@ class Task(Generic[T]):
         """Runs the work and stores its result or error."""
         try:
             self._result = work(self._set_progress)
-        except BaseException as error:  # noqa: BLE001  # it is raised where somebody waits for it
+        except BaseException as error:  # noqa: BLE001  # raised again by `result`
             self._error = error
         self._ended_at = monotonic()
         self._end_event.set()
@@ -107,10 +107,10 @@ class TaskRunner:
         """Returns the task of a key: an existing one, or a new one that starts when a slot is free.
 
         Args:
-            key: what it is; the same key is done once.
-            work: does it.
-            unit: what is counted while it is done.
-            cacheable: what it comes to stays true; else it is done again a few seconds after it ended.
+            key: identifies the work; the same key is done once.
+            work: does the work.
+            unit: what its progress counts.
+            cacheable: whether the result stays valid; else it is done again a few seconds after it ended.
         """
         with self._lock:
             existing = self._tasks.get(key)
@@ -148,9 +148,9 @@ def stream_task(tasks: TaskRunner, task_id: str, render: Callable[[Task[object]]
     """Streams the progress of a task as server-sent events; the last event is `done`.
 
     Args:
-        tasks: where it is.
-        task_id: its id; one that is not known is done.
-        render: the section of a page that tells how far it is.
+        tasks: the runner of the task.
+        task_id: its id; an unknown one counts as done.
+        render: renders the section of the page with the progress.
     """
 
     async def events() -> AsyncIterator[str]:

@@ -62,8 +62,8 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
     """Renders a page.
 
     Args:
-        request: what asks for it.
-        template: its template's name.
+        request: the request for it.
+        template: the name of its template.
         status: its status.
         **values: what the template shows.
     """
@@ -95,7 +95,7 @@ def load_run(store: Store, run_id: str) -> Run:
     """Returns the run of exactly that id.
 
     Raises:
-        NotThere: there is none.
+        PageNotFound: there is none.
     """
     try:
         run = store.run(run_id)

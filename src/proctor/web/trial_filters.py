@@ -75,8 +75,8 @@ def filter_chips(request: Request, path: str) -> Iterator[FilterChip]:
     """Yields a chip for each word of the filter; following it removes the word.
 
     Args:
-        request: with the address.
-        path: the page's.
+        request: the request with the address.
+        path: the path of the page.
     """
     query = filter_query(request)
     for name in (*_MULTI_VALUE, *_SINGLE_VALUE):
@@ -93,7 +93,7 @@ def filter_chips(request: Request, path: str) -> Iterator[FilterChip]:
 def _words(query: QueryParams, name: str) -> tuple[str, ...]:
     """Returns the words of one kind as given: names may begin with a space.
 
-    Of what there can be one of, the first is meant: a form gives what was chosen anew before what was there.
+    Of kinds with a single value the first word counts: forms send the new choice before the old one.
     """
     words = (word[:_MAX_WORD_LENGTH] for word in query.getlist(name) if word.strip())
     if name == "text":

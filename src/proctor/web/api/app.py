@@ -45,7 +45,7 @@ def mount(app: FastAPI) -> None:
     """Adds the API to the application.
 
     Args:
-        app: the application; its `state.site` is set.
+        app: the application; its `state.project` is set.
     """
     app.mount(PATH, make_api(app.state.project))
 
@@ -78,7 +78,7 @@ def make_api(project: Project) -> FastAPI:
     return api
 
 
-# --- what the API tells of itself --------------------------------------------------------------------------
+# --- the document and problem types ------------------------------------------------------------------------
 
 own_router = APIRouter()
 _UNDOCUMENTED = ("/openapi.json", "/problems/{name}")
@@ -113,7 +113,7 @@ def _refuse(request: Request, error: Exception) -> Response:
 def _unknown_address(request: Request, error: Exception) -> Response:
     """Handles an unknown path or method, and a body that cannot be read."""
     assert isinstance(error, HTTPException)
-    if isinstance(error.__cause__, RequestRefused):  # the body grew too large while it was read
+    if isinstance(error.__cause__, RequestRefused):  # the body exceeded its limit while it was read
         return problem_from_error(error.__cause__, request.url.path)
     path = request.url.path
     if error.status_code == 404:

@@ -51,10 +51,10 @@ def list_certificates(request: Request) -> Response:
     dependencies=JSON,
 )
 def make_certificate(request: Request, body: models.CertificateRequest) -> Response:
-    """Attest, verify and certify a finished run, and answer when that is done; an older one is replaced.
+    """Attest, verify and certify a finished run; an earlier certificate is replaced.
 
-    Certified is the pass rate that its bundle gives when it is derived again, of the holdout where there is
-    one. This counts as a look at it.
+    The certified pass rate is derived again from the bundle; it is that of the holdout if there is
+    one, which is a holdout access.
     """
     project = get_project(request)
     with project.store() as store:
@@ -71,7 +71,7 @@ def make_certificate(request: Request, body: models.CertificateRequest) -> Respo
 
 @router.get("/certificates/{run_id}", response_model=models.StoredCertificate, responses={404: {}})
 def get_certificate(request: Request, run_id: RunId) -> Response:
-    """The certificate of a run, and what is kept of it."""
+    """The certificate of a run, with its files."""
     return json_response(_row(_require_certificate(get_project(request), run_id)))
 
 
@@ -81,8 +81,8 @@ def get_certificate_file(
 ) -> Response:
     """A file of a certificate: the certificate as JSON or Markdown, the badge, or a bundle.
 
-    `bundle` has everything that is held out, and that it is handed out is recorded as a look at that;
-    `public`, where it was made, has not.
+    `bundle` contains everything held out, and downloading it is recorded as a holdout access;
+    `public`, if it was created, does not.
     """
     certificate = _require_certificate(get_project(request), run_id)
     if name == "bundle":
@@ -98,9 +98,9 @@ def get_certificate_file(
 
 @router.post("/bundles/verify", response_model=models.Verification, openapi_extra=_ARCHIVE)
 def verify_bundle(request: Request, archive: Annotated[bytes, Depends(zip_body)]) -> Response:
-    """Check every byte of a bundle and derive its number again; nothing in it is run, and nothing kept.
+    """Check every byte of a bundle and derive its pass rate again; nothing in it is run or kept.
 
-    That something is wrong with it is an answer and no problem: `holds` is false, and `wrong` says why.
+    An invalid bundle is not an error of the request: `holds` is false, and `wrong` says why.
     """
     check = check_bundle(get_project(request), "the bundle", archive)
     checks = [{"check": sentence, "held": passed} for sentence, passed in check.checks]

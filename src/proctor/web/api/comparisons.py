@@ -40,15 +40,15 @@ def compare_runs(
             description="The ids of two or more runs of one suite, the earlier one first.",
         ),
     ],
-    split: Annotated[Split, Query(description="One part of the suite.")] = "all",
-    by: Annotated[By, Query(description="What `parts` are by.")] = "category",
+    split: Annotated[Split, Query(description="Only this part of the suite.")] = "all",
+    by: Annotated[By, Query(description="What `parts` are grouped by.")] = "category",
     by_case_digest: Annotated[
-        bool, Query(description="Pair cases that are sent and judged alike, also of different suites.")
+        bool, Query(description="Pair cases with the same prompt and grading, also across suites.")
     ] = False,
 ) -> Response:
-    """The runs against one another, pair by pair of the same case and repeat; of more than two, their ranks.
+    """Compare runs by pairs of the same case and repeat; more than two runs are also ranked.
 
-    Comparing runs that have a holdout counts as a look at it.
+    Comparing runs that have a holdout is a holdout access.
     """
     if len(set(run)) < len(run):
         raise UsageError("A run is given twice. Name each once.")

@@ -14,20 +14,20 @@ from proctor.web.api.problems import KINDS, MEDIA, PREFIX, ProblemDetails
 PATH = "/api/v1"
 DESCRIPTION = """\
 Suites, runs, trials, comparisons and certificates of one project, as JSON. The names of fields are those of
-`proctor … --json`. Shares and intervals are of 1, times are in UTC, what is not known is `null`.
+`proctor … --json`. Rates and intervals are fractions of 1, times are in UTC, unknown values are `null`.
 
-Whatever goes wrong is a problem (RFC 9457) of type `application/problem+json`. Long lists come in pages: the
-`next` of one page is the `after` of the following one, and `null` on the last.
+Errors are problems (RFC 9457) of type `application/problem+json`. Long lists come in pages: the
+`next` of one page is the `after` of the next one, and `null` on the last one.
 
-What is held out is sealed: its answers and reasons are `null` until a run is revealed, which is recorded.
+Held-out content is hidden: answers and reasons are `null` until a run is revealed, which is recorded.
 """
 TAGS = [
     {"name": "suites", "description": "Saved suites and their versions."},
     {"name": "runs", "description": "Runs: start, follow, stop, resume, read."},
     {"name": "trials", "description": "The trials of a run."},
-    {"name": "comparisons", "description": "Runs of one suite against one another."},
+    {"name": "comparisons", "description": "Comparisons of runs of one suite."},
     {"name": "certificates", "description": "Bundles and certificates: make, list, read, verify."},
-    {"name": "targets", "description": "Who can be asked."},
+    {"name": "targets", "description": "Targets that can be called."},
 ]
 _COMMON_STATUSES = (403, 421, 422, 503)
 """Statuses that any operation can return."""

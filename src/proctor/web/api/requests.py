@@ -69,7 +69,7 @@ def json_body(request: Request) -> None:
     """Refuses a body whose content type is not JSON; a form of another site cannot send JSON.
 
     Raises:
-        Refused: it is not.
+        RequestRefused: the content type is another one.
     """
     _check_type(request, "application/json")
 
@@ -78,7 +78,7 @@ async def zip_body(request: Request) -> bytes:
     """Returns the body of a request, a zip archive.
 
     Raises:
-        Refused: it is not called one, or is too large.
+        RequestRefused: the content type is another one, or the body is too large.
     """
     _check_type(request, "application/zip")
     return await request.body()
@@ -92,25 +92,31 @@ def _check_type(request: Request, media_type: str) -> None:
 
 JSON = [Depends(json_body)]
 """Dependencies of operations that read JSON."""
-LOCATION = {"Location": {"description": "Where it is.", "required": True, "schema": {"type": "string"}}}
+LOCATION = {
+    "Location": {
+        "description": "The address of the new object.",
+        "required": True,
+        "schema": {"type": "string"},
+    }
+}
 """The Location header of responses about something new."""
 
-RunId = Annotated[str, Path(description="The whole id of a run.", examples=["20261121-225349-e91629"])]
+RunId = Annotated[str, Path(description="The full id of a run.", examples=["20261121-225349-e91629"])]
 Group = Annotated[
     str,
-    Path(description="What runs that were started are called together.", pattern="^[A-Za-z0-9._-]{1,64}$"),
+    Path(description="The group of runs started together.", pattern="^[A-Za-z0-9._-]{1,64}$"),
 ]
 SuiteName = Annotated[str, Query(description="The name of a suite in the store.", examples=["my_suite"])]
 Version = Annotated[
     str | None,
     Query(
-        description="`v2`, or `sha256:` and at least 6 digits; the version saved last without it.",
+        description="`v2`, or `sha256:` and at least 6 digits; the current version by default.",
         pattern="^(v[0-9]+|sha256:[0-9a-f]{6,64})$",
         examples=["v2"],
     ),
 ]
-Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of results.")]
 Position = Annotated[
-    int, Path(ge=0, le=MAX_INTEGER, description="The place of the case in its suite, from 0.")
+    int, Path(ge=0, le=MAX_INTEGER, description="The position of the case in its suite, from 0.")
 ]
-Repeat = Annotated[int, Path(ge=0, le=MAX_INTEGER, description="The number of the attempt, from 0.")]
+Repeat = Annotated[int, Path(ge=0, le=MAX_INTEGER, description="The number of the repeat, from 0.")]

@@ -15,8 +15,8 @@ def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | Non
     """Returns data as a JSON response.
 
     Args:
-        data: plain data, or a text that is JSON already.
-        status: its status.
+        data: plain data, or text that is already JSON.
+        status: the HTTP status.
         headers: further headers.
     """
     return Response(encode_json(data), status, dict(headers or {}), MEDIA)
@@ -33,7 +33,7 @@ def encode_json(data: Any) -> bytes:
         text = json.dumps(finite, ensure_ascii=False, allow_nan=False)
     try:
         return text.encode("utf-8")
-    except UnicodeEncodeError:  # half of a character, which only an escape can write
+    except UnicodeEncodeError:  # half a character, which needs an escape
         return json.dumps(json.loads(text)).encode("ascii")
 
 

@@ -98,9 +98,9 @@ def _progress(store: Store, run: Run, run_summary: Looked) -> dict[str, Any]:
     "/runs/{run_id}/reveal", response_model=models.Reveal, responses={404: {}, 409: {}}, dependencies=JSON
 )
 def reveal_run(request: Request, run_id: RunId, _body: EmptyBody) -> Response:
-    """Show what is held out in a run to the programs that ask, until the server is stopped.
+    """Show the held-out content of a run to API clients until the server is stopped.
 
-    It is recorded as a look at the holdout, for good.
+    It is recorded permanently as a holdout access.
     """
     with get_project(request).store() as store:
         run = load_run(store, run_id)

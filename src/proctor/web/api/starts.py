@@ -149,7 +149,7 @@ def _find_start(project: Project, group: str) -> StartedRun:
     return started_run
 
 
-# --- bodies to choices, and back ---------------------------------------------------------------------------
+# --- request bodies and responses --------------------------------------------------------------------------
 
 
 def _to_raw_form(body: models.RunRequest) -> RawForm:

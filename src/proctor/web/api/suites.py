@@ -81,7 +81,7 @@ def save_suite(request: Request, body: models.SuiteText) -> Response:
 
 @router.post("/suites/validate", response_model=models.Validation, dependencies=JSON)
 def validate_suite(request: Request, body: models.SuiteText) -> Response:
-    """Every error and warning of a suite, with its line; nothing is saved."""
+    """Every error and warning of a suite, with its line; the suite is not saved."""
     upload = of_text(body.text, body.filename or body.name, body.dialect)
     draft = draft_of(upload, **_body_options(body), **_project_options(get_project(request)))
     row = {
@@ -167,7 +167,7 @@ def export_suite(
     ] = "proctor",
     lossy: Annotated[bool, Query(description="Leave out what the dialect cannot say.")] = False,
 ) -> Response:
-    """A version in any dialect that is written; what the dialect cannot say is a problem that names it."""
+    """A version in another dialect; what the dialect cannot express is a problem that names it."""
     if to not in RENDERERS.names():
         raise UsageError(f"Nothing is written in dialect {to!r}. {suggestion(to, RENDERERS.names())}")
     with get_project(request).store() as store:
@@ -196,7 +196,7 @@ def _suite(store: Store, name: str, version: str | None) -> Suite:
     """Returns the suite of exactly that name, in the given version or the current one.
 
     Raises:
-        NotThere: there is none.
+        PageNotFound: there is none.
         UsageError: more than one version fits.
     """
     current = store.suite(name)

@@ -33,5 +33,5 @@ def list_targets(request: Request) -> Response:
 def _kind(context: RunContext, target: AllowedTarget) -> str:
     try:
         return context.names.spec(target.name, Params(), judged=False).kind
-    except ProctorError:  # its entry is wrong or a variable is not set, which whoever runs it is told
+    except ProctorError:  # its entry is wrong or a variable is not set; starting a run reports that
         return target.description.partition(" ")[0]

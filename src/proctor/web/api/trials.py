@@ -29,9 +29,9 @@ _TIMEOUT_S = 5.0
 
 @router.get("", response_model=models.TrialPage, responses={404: {}})
 def list_trials(request: Request, run_id: RunId, query: Annotated[models.TrialFilter, Query()]) -> Response:
-    """The finished trials of a run that fit, whole; those held out are sealed until the run is revealed.
+    """The finished trials of a run that match; held-out ones are hidden until the run is revealed.
 
-    Who sees which of them passed knows the holdout's pass rate, so this counts as a look at it.
+    The list gives the holdout's pass rate, so it is a holdout access.
     """
     project, session = get_project(request), get_session(request)
     trial_filter = Wanted(

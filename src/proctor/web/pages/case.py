@@ -198,7 +198,7 @@ def _utf8(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-# --- where one came from -----------------------------------------------------------------------------------
+# --- neighbours --------------------------------------------------------------------------------------------
 
 
 def _neighbours(request: Request, case_detail: AskedCase, row: Row) -> tuple[str | None, str | None]:

@@ -174,7 +174,7 @@ def verify(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
     return render_page(request, "verified.html", checked=bundle_check)
 
 
-# --- what is shown -----------------------------------------------------------------------------------------
+# --- views -------------------------------------------------------------------------------------------------
 
 
 def sentence(document: CertificateDocument, looks: int | None) -> str:

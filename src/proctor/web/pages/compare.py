@@ -155,14 +155,14 @@ def _choose_page(
     request: Request, suite: str = "", *, wrong: str = "", selected_ids: Sequence[str] = ()
 ) -> Response:
     project = get_project(request)
-    if not project.store_path.exists():  # looking at nothing makes nothing
+    if not project.store_path.exists():  # showing an empty list creates no store
         return render_page(request, "compare_choose.html", wrong="", rows=[], any_run=False)
     with project.store() as store:
         runs = list(store.runs())
         names = list(dict.fromkeys(run.suite.name for run in runs))
         selected = [run for run in runs if run.id in selected_ids]
         if len(selected) == len(selected_ids) == 1:
-            suite, wrong = selected[0].suite.name, ""  # one run was chosen, and the other is still to be
+            suite, wrong = selected[0].suite.name, ""  # one run is chosen, the other is missing
         suite_name = suite or _default_suite(runs)
         candidates = [
             run
@@ -201,7 +201,7 @@ def _default_suite(runs: list[Run]) -> str:
     return next((run.suite.name for run in repeated), runs[0].suite.name if runs else "")
 
 
-# --- what is shown -----------------------------------------------------------------------------------------
+# --- views -------------------------------------------------------------------------------------------------
 
 
 def _comparison_page(

@@ -88,7 +88,7 @@ def create(request: Request, name: str = "", version: str = "") -> Response:
         name=suite.name,
         file_name="" if text is None else "suite",
         text=text or "",
-        holdout="0" if suite.no_holdout else "",  # which not every format can say
+        holdout="0" if suite.no_holdout else "",  # not every format can express it
     )
     if text is None:
         get_session(request).flash(
@@ -147,7 +147,7 @@ def save_version(request: Request, form: Annotated[PageForm, Depends(read_form)]
     return RedirectResponse(url("/suite", name=saved.suite.name, version=saved.suite.version), 303)
 
 
-# --- what was sent -----------------------------------------------------------------------------------------
+# --- input -------------------------------------------------------------------------------------------------
 
 
 def _parse_form(form: PageForm) -> SuiteForm:
@@ -220,7 +220,7 @@ def _load_for_editing(project: Project, name: str, version: str) -> tuple[str | 
     return None, suite
 
 
-# --- what is shown -----------------------------------------------------------------------------------------
+# --- views -------------------------------------------------------------------------------------------------
 
 
 def _checked_page(request: Request, suite_form: SuiteForm, upload: Upload, status: int = 200) -> Response:

@@ -70,8 +70,8 @@ class FormView(Struct, frozen=True, kw_only=True):
         if self.estimate is not None:
             return self.estimate.sentence
         if self.errors:
-            errors = "One choice is" if len(self.errors) == 1 else f"{len(self.errors)} choices are"
-            return f"{errors} to be changed before this can run"
+            subject = "One choice is" if len(self.errors) == 1 else f"{len(self.errors)} choices are"
+            return f"{subject} to be changed before this can run"
         return "Choose a suite, and whom to ask"
 
 
@@ -126,10 +126,10 @@ def _make_view(request: Request, store: Store, raw_form: RawForm, *, is_start: b
     """Returns the form with these values and their errors.
 
     Args:
-        request: what asks for it.
-        store: where suites are.
-        raw_form: what was chosen.
-        is_start: it was to be started, so that whatever is missing is wrong.
+        request: the request for the page.
+        store: the store of suites.
+        raw_form: the values.
+        is_start: whether it is to be started, so that missing values are errors.
     """
     project = get_project(request)
     context = load_run_context(project)

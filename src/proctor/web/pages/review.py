@@ -152,7 +152,7 @@ def undo(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Res
     with get_project(request).store() as store:
         current_review = _review(request, store, load_run(store, form.text("run")))
         last = current_review.last
-        # By its number, so that a button that is pressed twice takes back one label.
+        # By its number, so that pressing the button twice takes back only one label.
         if last is None or str(last[1].number) != number or not store.unlabel(last[1].number):
             raise UsageError("That label has been taken back or replaced already. Nothing was changed.")
         get_session(request).flash(f"Taken back: your label of {one_line(last[0].case_id)}.")
@@ -176,7 +176,7 @@ def labels(request: Request, run: str) -> Response:
     )
 
 
-# --- what is shown -----------------------------------------------------------------------------------------
+# --- views -------------------------------------------------------------------------------------------------
 
 
 def _review(request: Request, store: Store, run: Run) -> Review:
@@ -194,7 +194,7 @@ def _find_answer(current_review: Review, at: str) -> Reviewable:
     """Returns the answer at `position.repeat`.
 
     Raises:
-        NotThere: there is none, or it is held out and not revealed.
+        PageNotFound: there is none, or it is held out and not revealed.
     """
     position, _, repeat = at.partition(".")
     answer = (
@@ -228,7 +228,7 @@ def _answer_details(request: Request, current_review: Review, answer: Reviewable
         "sheet": list(exam_sheet(place.case.case)),
         "mine": mine,
         "others": current_review.of_others(answer) if mine is not None else [],
-        # Not even in the page's source before it may be seen.
+        # The page's source must not contain it before it may be seen.
         "scores": (judged_scores(trial) or trial.scores) if mine is not None else (),
     }
 
@@ -273,7 +273,7 @@ def _agreement(current_review: Review) -> list[str]:
     return sentences
 
 
-# --- what is typed -----------------------------------------------------------------------------------------
+# --- input -------------------------------------------------------------------------------------------------
 
 
 def _name(typed: str) -> str:

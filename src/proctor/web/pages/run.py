@@ -178,11 +178,11 @@ def export(request: Request, run_id: str, ending: str) -> Response:
     def render_report() -> Iterator[str]:
         with project.store() as store:
             report = reported(store, stored_run, reveal=reveal)
-            # That it was revealed is counted already.
+            # The reveal was recorded already.
             yield from REPORTS.get(f".{ending}")([looked_at(store, report, reveal=False)])
 
     chunks = (chunk.encode("utf-8", "replace") for chunk in render_report())
-    first_chunk = next(chunks, b"")  # what cannot be read is told by a page, and not by half a file
+    first_chunk = next(chunks, b"")  # an error becomes a page, not half a file
     headers = {"content-disposition": f'attachment; filename="{_file_name(stored_run)}.{ending}"'}
     return StreamingResponse(chain([first_chunk], chunks), media_type=_MEDIA_TYPES[ending], headers=headers)
 

@@ -73,7 +73,7 @@ class RunListQuery(Struct, frozen=True, kw_only=True):
 def runs(request: Request) -> Response:
     """Lists the matching runs, newest first by default."""
     project, query = get_project(request), _parse_query(request)
-    if not project.store_path.exists():  # looking at nothing makes nothing
+    if not project.store_path.exists():  # showing an empty list creates no store
         return render_page(request, "runs.html", **_empty(query))
     with project.store() as store:
         all_runs = list(store.runs())
@@ -198,7 +198,7 @@ def _sorted_by(query: RunListQuery, name: str) -> tuple[str, str]:
     return url("/runs", **query.parameters() | {"sort": "" if word == "-started" else word}), direction
 
 
-# --- words -------------------------------------------------------------------------------------------------
+# --- texts -------------------------------------------------------------------------------------------------
 
 
 def _chips(query: RunListQuery) -> list[FilterChip]:
@@ -235,7 +235,7 @@ def _command(query: RunListQuery) -> str:
 
 def _make_entry(store: Store, run: Run, run_summary: Looked | None, alive: set[str]) -> RunEntry:
     is_sealed = run.settings.selection.split == "holdout"
-    if run_summary is None:  # not catalogued yet
+    if run_summary is None:  # not in the catalogue yet
         listed_run = listed(store, run)
         counts, done_count, cost = listed_run.counts, listed_run.there, ""
     else:

@@ -38,7 +38,7 @@ def started(request: Request, group: str) -> Response:
         for run in exposed_runs:
             get_session(request).record_access(store, run)
         if exposed_runs:
-            group_snapshot = view.snapshot(store)  # which says how often that was looked at
+            group_snapshot = view.snapshot(store)  # now includes the recorded holdout accesses
     fields: dict[str, list[str]] = {}
     for name, value in () if group_snapshot.start is None else group_snapshot.start.fields:
         fields.setdefault(name, []).append(value)
@@ -142,7 +142,7 @@ def _notes(group: GroupSnapshot) -> list[str]:
     ]
 
 
-# --- stopping and going on ---------------------------------------------------------------------------------
+# --- stopping and resuming ---------------------------------------------------------------------------------
 
 _STOPPING = "Stopping: calls under way get 1 second, and what finished is kept."
 _UNKNOWN_PROCESS = "It is not known which process makes this run. Stop it where it was started."

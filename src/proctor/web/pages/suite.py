@@ -34,7 +34,7 @@ from proctor.web.templates_env import PageNotFound, render_page
 router = APIRouter()
 
 _PAGE_SIZE: Final = 50
-"""So many cases a page."""
+"""Cases on one page."""
 _FOLDER: Final = "a folder of Markdown"
 _FILE_FORMATS: Final = {
     "agentv": "YAML",
@@ -114,7 +114,7 @@ def _version(store: Store, name: str, version: str) -> Suite:
     """Returns a version of a suite, or the current one.
 
     Raises:
-        NotThere: there is none.
+        PageNotFound: there is none.
     """
     try:
         suite = store.suite(name) if not version else stored_suite(store, f"{name}@{version}")
@@ -148,7 +148,7 @@ def _before(versions: list[Kept], suite: Suite) -> str | None:
     return names[index - 1] if index else None
 
 
-# --- what changed ------------------------------------------------------------------------------------------
+# --- changes between versions ------------------------------------------------------------------------------
 
 
 @router.get("/suite/diff")
@@ -203,7 +203,7 @@ def _part(change: Change) -> dict[str, Any]:
     return {"field": change.field, "old": old, "new": new, "lines": lines}
 
 
-# --- its files ---------------------------------------------------------------------------------------------
+# --- exports -----------------------------------------------------------------------------------------------
 
 
 @router.get("/suite/export")

@@ -59,7 +59,7 @@ def suites(
     """Lists every suite once."""
     project = get_project(request)
     sort = sort if sort in SORTS else "name"
-    if not project.store_path.exists():  # looking at nothing makes nothing
+    if not project.store_path.exists():  # showing an empty list creates no store
         return render_page(
             request,
             "suites.html",
@@ -128,7 +128,7 @@ def _make_entry(store: Store, overview: Overview) -> SuiteEntry:
     return SuiteEntry(suite=overview, counts=None if listed_run.sealed else counts_row(listed_run.counts))
 
 
-# --- deleting, and having back -----------------------------------------------------------------------------
+# --- deleting and restoring --------------------------------------------------------------------------------
 
 
 def get_trash_opener(project: Project) -> Callable[[], AbstractContextManager[Store]]:

@@ -125,7 +125,7 @@ def check_allowed(word: str, allowed_targets: AllowedTargets, environ: Mapping[s
     """Refuses a target that may not be called from a page.
 
     Raises:
-        UsageError: the word is neither offered nor a model of a known service.
+        UsageError: it is neither listed nor a model of a known service.
     """
     if word in allowed_targets.names:
         return

@@ -1,7 +1,7 @@
 """Validates the form of a run, from the page or the API, and converts it to a request and to arguments.
 
-Nothing that is typed becomes a path, a program or an address: a suite is a built-in one or one in the store,
-and whoever is asked is one of `offers`.
+No input becomes a path, a program or an address: a suite is built in or stored, and targets are checked by
+`allowed_targets`.
 """
 
 from __future__ import annotations
@@ -208,13 +208,13 @@ def validate_form(
     """Validates a form.
 
     Args:
-        store: where suites are.
-        raw_form: the values of each of `FIELDS`; what is empty is not chosen.
-        context: where it is run.
-        require_target: it is to be run, so that somebody must be asked.
+        store: the store of suites.
+        raw_form: the values of each of `FIELDS`; empty ones have their defaults.
+        context: the folder in which it is run.
+        require_target: whether there must be a target, as for a start.
 
     Raises:
-        WrongChoices: something cannot be; it knows what.
+        FormErrors: some fields are invalid.
     """
     validator = _FormValidator(raw_form, context)
     suite = validator.suite(store)

@@ -1,7 +1,7 @@
 """Runs in processes of their own: started from a page, followed, stopped and resumed.
 
-A child is `proctor run` and nothing else. It outlives the server, and what it says on stderr is in a file
-beside the store, so that a server that is started later still knows of it.
+Each process is `proctor run`. It outlives the server, and its stderr goes to a file beside the store, so
+that a server started later can find it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class RunProcesses:
         """Starts nothing.
 
         Args:
-            project: whose folder they work in, and whose store they keep their runs in.
+            project: the folder that they work in, and the store of their runs.
         """
         self._project = project
         self._folder = project.store_path.parent / "starts"
@@ -87,14 +87,14 @@ class RunProcesses:
         """Starts `proctor run` with validated arguments, once for each group.
 
         Args:
-            arguments: what comes after `run`.
-            group: what its runs are called together; a new id where there is none. Of one that is there
-                already, and was started with the same words, nothing is started again.
-            fields: what was chosen on the page.
+            arguments: the arguments after `run`.
+            group: the group of its runs; None for a new id. A group that exists and was started with
+                the same arguments is not started again.
+            fields: the fields of the form.
 
         Raises:
-            UsageError: the group was started with other words; or the file beside the store, or the child,
-                cannot be made.
+            UsageError: the group was started with other arguments; or the process, or its file, cannot be
+                created.
         """
         group = group or new_id()
         check_group(group)
@@ -105,7 +105,9 @@ class RunProcesses:
             if existing is not None and existing.words == arguments:
                 return existing
             if existing is not None:
-                raise UsageError(f"Something else was started as {group!r} already. Start this anew.")
+                raise UsageError(
+                    f"Something else was started as {group!r} already. Start it as another group."
+                )
             return self._start(
                 StartedRun(group=group, words=arguments, pid=0, started_at=_now(), fields=field_pairs)
             )
@@ -114,7 +116,7 @@ class RunProcesses:
         """Starts a process that resumes a run; returns None if one is already running.
 
         Raises:
-            UsageError: the child cannot be made.
+            UsageError: the process cannot be started.
         """
         with self._lock:
             with self._project.store() as store:
@@ -155,7 +157,7 @@ class RunProcesses:
         return start
 
     def _wait(self, child: subprocess.Popen[bytes]) -> None:
-        child.wait()  # else it stays as a zombie
+        child.wait()  # avoids a zombie
         self._children.pop(child.pid, None)
 
     # --- finding ---
@@ -173,7 +175,7 @@ class RunProcesses:
         if _WINDOWS:
             child = self._children.get(start.pid)
             return child is not None and child.poll() is None
-        # The lock is let go of when the child dies, and what it left behind may hold it a little longer.
+        # The lock ends with the process; programs that it started may hold it a little longer.
         return _is_locked(self._path(start.group, "err")) and _is_running(start.pid)
 
     def output(self, start: StartedRun) -> list[str]:
@@ -190,9 +192,9 @@ class RunProcesses:
         """Returns the runs of a group, or the run that it resumes, oldest first.
 
         Args:
-            store: where they are.
+            store: the store of the runs.
             group: the group's id.
-            newest: look among the newest runs only, as for a child that is at work.
+            newest: search only the newest runs, as for a process that is running.
 
         Raises:
             StoreError: the store cannot be read.
@@ -238,7 +240,7 @@ class RunProcesses:
     def _signal(self, pid: int) -> bool:
         """Interrupts a process, once: a second signal would cut off calls in progress."""
         with self._lock:
-            self._stopped = {known for known in self._stopped if _is_running(known)}
+            self._stopped = {old_pid for old_pid in self._stopped if _is_running(old_pid)}
             if pid in self._stopped:
                 return True
             try:

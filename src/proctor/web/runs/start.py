@@ -31,7 +31,7 @@ def make_estimate(project: Project, store: Store, run_form: RunForm) -> Estimate
     """Estimates the run of a form.
 
     Raises:
-        WrongChoices: they cannot be run: somebody cannot be asked, nothing is selected, or a budget lacks
+        FormErrors: it cannot be run: a target cannot be called, no case is selected, or a budget lacks
             a price.
     """
     context = load_run_context(project)
@@ -66,13 +66,13 @@ def start(project: Project, run_form: RunForm, *, raw_form: RawForm, group: str 
     """Starts a process for the runs of a form.
 
     Args:
-        project: where.
-        run_form: what is run.
-        raw_form: the fields as they were given, to choose them again.
-        group: what the runs are called together; a new id where there is none.
+        project: the project.
+        run_form: the validated form.
+        raw_form: the fields as they were sent, to fill in the form again.
+        group: the group of its runs; None for a new id.
 
     Raises:
-        UsageError: the child cannot be made, or something else was started as that group.
+        UsageError: the process cannot be started, or something else was started as that group.
     """
     return get_run_processes(project).start(run_form.arguments, group=group, fields=raw_form)
 

@@ -18,13 +18,13 @@ def start_command(
     """Starts a command in the project's folder and with its environment.
 
     Args:
-        project: where it works.
-        arguments: what comes after `proctor`; each of them checked, or of the server's own making.
-        outlives_server: whether it goes on when the server is killed, as runs do; else it dies too (Linux).
-        **streams: where its output goes, and what else `Popen` is told.
+        project: the project.
+        arguments: the arguments after `proctor`; validated, or made by the server.
+        outlives_server: whether it continues when the server is killed, as runs do; else it ends too (Linux).
+        **streams: its output streams and other arguments of `Popen`.
 
     Raises:
-        UsageError: no process can be started.
+        UsageError: the process cannot be started.
     """
     environ = dict(project.environ)
     try:
@@ -38,5 +38,5 @@ def start_command(
             stdin=subprocess.DEVNULL,
             **streams,
         )
-    except (OSError, ValueError) as error:  # a word may hold what no system takes
+    except (OSError, ValueError) as error:  # an argument may contain what no system accepts
         raise UsageError(f"No process can be started: {error}.") from None

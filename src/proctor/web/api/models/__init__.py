@@ -1,1 +1,1 @@
-"""Structs that the API reads and writes; the OpenAPI document is made of them."""
+"""Request and response bodies of the API; the OpenAPI document is generated from them."""

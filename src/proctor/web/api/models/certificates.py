@@ -1,4 +1,4 @@
-"""The shapes of what the API reads and answers about certificates and bundles."""
+"""Requests and responses about certificates and bundles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILE_MEDIA_TYPES = ("application/json", "text/markdown", "image/svg+xml", "appli
 
 
 class CertificateRequest(RequestBody):
-    """Which run is to be certified."""
+    """The run to certify."""
 
     run: str = Field(
         min_length=1, max_length=200, description="The whole id of a finished run.", examples=[RUN]
@@ -28,7 +28,7 @@ class CertificateRequest(RequestBody):
         examples=["default"],
     )
     min_cases: int | None = Field(
-        default=None, ge=1, le=999_999, description="Of fewer cases there is no certificate; 20 without it."
+        default=None, ge=1, le=999_999, description="The minimum number of cases; 20 by default."
     )
 
 
@@ -48,7 +48,7 @@ class CertifiedTarget(BaseModel):
 
 
 class Claim(BaseModel):
-    """The numbers of a part of a run."""
+    """The numbers of one part of a run."""
 
     passed: int
     failed: int
@@ -61,10 +61,10 @@ class Claim(BaseModel):
 
 
 class HoldoutAccessCounts(BaseModel):
-    """How often a holdout was looked at."""
+    """The number of holdout accesses."""
 
-    rate: int = Field(description="At its pass rate, before the run.")
-    reveal: int = Field(description="At its answers, before the run.")
+    rate: int = Field(description="To its pass rate, before the run.")
+    reveal: int = Field(description="To its answers, before the run.")
     until_now: int | None
 
 
@@ -76,23 +76,25 @@ class Key(BaseModel):
 
 
 class Signature(BaseModel):
-    """How a bundle is signed."""
+    """The signature of a bundle."""
 
     standing: Literal["trusted", "unknown", "unsigned"]
     keys: list[Key]
 
 
 class Derivation(BaseModel):
-    """What the number rests on."""
+    """How the number was derived."""
 
-    graded_again: int = Field(description="Scores that came out again when answers were graded again.")
-    recounted: dict[str, int] = Field(description="Scores that were counted as they stand, by grader.")
+    graded_again: int = Field(description="Scores that are the same when the answers are graded again.")
+    recounted: dict[str, int] = Field(
+        description="Scores that were counted without grading again, by grader."
+    )
     hidden: int
     unverified: list[str]
 
 
 class CertificateBundle(BaseModel):
-    """The bundle that the certificate is of."""
+    """The bundle of the certificate."""
 
     name: str | None
     kind: Literal["full", "public"]
@@ -106,14 +108,14 @@ class Certificate(Claim):
 
     proctor_certificate: int
     of: Literal["run"]
-    word: str = Field(description="What the number is worth.", examples=["verified"])
+    word: str = Field(description="How far the number is verified.", examples=["verified"])
     forced: list[str]
     run: str = Field(examples=[RUN])
     suite: CertifiedSuite
     target: CertifiedTarget
     started_at: str
     finished_at: str
-    part: str = Field(description="Which part of the suite the number is of.", examples=["holdout"])
+    part: str = Field(description="The part of the suite that was measured.", examples=["holdout"])
     claims: dict[str, Claim]
     looks: HoldoutAccessCounts
     conditions: list[str]
@@ -122,23 +124,23 @@ class Certificate(Claim):
     imported: Literal["trusted", "unknown", "unsigned"] | None
     derived: Derivation
     bundle: CertificateBundle
-    proctor: str = Field(description="The version of Proctor that made it.")
+    proctor: str = Field(description="The version of Proctor that created it.")
 
 
 class StoredCertificate(BaseModel):
-    """A certificate that was made here."""
+    """A certificate that was created on this server."""
 
     run: str = Field(examples=[RUN])
     made_at: str
     certificate: Certificate
     badge_markdown: str = Field(description="The badge for a README.")
     files: dict[str, str] = Field(
-        description="Where each file is: `certificate`, `markdown`, `badge`, `bundle`, perhaps `public`."
+        description="Addresses of its files: `certificate`, `markdown`, `badge`, `bundle`, perhaps `public`."
     )
 
 
 class CertificateList(BaseModel):
-    """The certificates that were made here, newest first."""
+    """The certificates created on this server, newest first."""
 
     certificates: list[StoredCertificate]
 
@@ -147,15 +149,15 @@ class Check(BaseModel):
     """One check of a bundle."""
 
     check: str
-    held: bool | None = Field(description="Null for one that was not come to.")
+    held: bool | None = Field(description="Null if it was not reached.")
 
 
 class Verification(BaseModel):
-    """What came of checking a bundle."""
+    """The result of checking a bundle."""
 
     holds: bool
     wrong: str | None = Field(description="The first thing that is wrong.")
     checks: list[Check]
     bundle: dict[str, Any] | None = Field(
-        description="What the bundle says where it holds, as `proctor verify --json` has it."
+        description="The content of a valid bundle, as in `proctor verify --json`."
     )

@@ -1,4 +1,4 @@
-"""The shapes of what the API answers about comparisons; shares, differences and intervals are of 1."""
+"""Responses about comparisons; rates, differences and intervals are fractions of 1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from proctor.web.api.models.suites import DIGEST
 
 
 class ComparedRun(BaseModel):
-    """One of the runs; the counts and the rank are there where more than two are compared."""
+    """One of the runs; counts and rank are set if more than two are compared."""
 
     run: str = Field(examples=[RUN])
     group: str
@@ -22,7 +22,7 @@ class ComparedRun(BaseModel):
     planned: int
     tags: list[str]
     started_at: str
-    rank: int = Field(default=0, description="Its place; runs that cannot be told apart share it.")
+    rank: int = Field(default=0, description="Its rank; runs that do not differ significantly share it.")
     total: int = 0
     passed: int = 0
     failed: int = 0
@@ -34,7 +34,7 @@ class ComparedRun(BaseModel):
 
 
 class PairedRate(BaseModel):
-    """How many of the pairs one run passed."""
+    """The pairs that one run passed."""
 
     passed: int
     rate: float
@@ -42,7 +42,7 @@ class PairedRate(BaseModel):
 
 
 class Difference(BaseModel):
-    """The difference of two runs over the pairs that were measured."""
+    """The difference of two runs over the measured pairs."""
 
     cases: int
     pairs: int
@@ -50,11 +50,11 @@ class Difference(BaseModel):
     candidate_rate: PairedRate | None
     fixed: int
     broken: int
-    difference: float | None = Field(description="Of the pass rates; above 0 the candidate is better.")
+    difference: float | None = Field(description="Of the pass rates; positive if the candidate is better.")
     ci95: Interval
     p_value: float | None
-    p_holm: float | None = Field(description="Corrected for how many are compared.")
-    shows: str | None = Field(description="What it shows, if anything.")
+    p_holm: float | None = Field(description="Corrected for the number of comparisons (Holm).")
+    shows: str | None = Field(description="What the difference shows, if it is significant.")
     interval_by: str
     test: str
 
@@ -66,7 +66,7 @@ class PartDifference(Difference):
 
 
 class UnmatchedCounts(BaseModel):
-    """What only one of the runs has."""
+    """Cases and trials that only one of the runs has."""
 
     only_baseline: int
     only_candidate: int
@@ -75,7 +75,7 @@ class UnmatchedCounts(BaseModel):
 
 
 class MeasureDifference(BaseModel):
-    """A score, a latency or a cost of the pairs in both runs."""
+    """The difference of scores, latencies or costs."""
 
     cases: int
     pairs: int
@@ -88,36 +88,37 @@ class MeasureDifference(BaseModel):
 
 
 class Flip(BaseModel):
-    """A trial that passed in one run only."""
+    """A trial that passed in only one run."""
 
     case_id: str
     repeat: int
 
 
 class UnmeasuredPair(Flip):
-    """A pair of which one trial is ERROR or UNSCORED."""
+    """A pair with an ERROR or UNSCORED trial."""
 
     baseline: VerdictName
     candidate: VerdictName
 
 
 class RenamedPair(BaseModel):
-    """A case with another id in each run."""
+    """A case that has a different id in each run."""
 
     baseline: str
     candidate: str
 
 
 class PairComparison(Difference):
-    """Two runs; what comes after `unmatched` is there where just two are compared."""
+    """Two runs; the fields after `unmatched` are set only if exactly two runs are compared."""
 
     baseline: str = Field(examples=[RUN])
     candidate: str
     not_measured: int
     unmatched: UnmatchedCounts
-    verdict: str = Field(default="", description="What it comes to, in a sentence.")
+    verdict: str = Field(default="", description="The verdict in a sentence.")
     smallest_difference: float | None = Field(
-        default=None, description="The least difference that so many cases show four times in five."
+        default=None,
+        description="The smallest difference that this number of cases detects with a power of 80 %.",
     )
     splits: list[PartDifference] = []
     by: str = ""
@@ -134,13 +135,13 @@ class PairComparison(Difference):
 
 
 class Comparison(BaseModel):
-    """What `proctor compare --json` prints."""
+    """A comparison, as printed by `proctor compare --json`."""
 
     runs: list[ComparedRun]
     split: str
     comparisons: list[PairComparison]
-    gate: None = Field(description="No gate is asked over the API.")
-    looks: int | None = Field(description="How often the holdout was looked at, this time included.")
-    judges: list[str] = Field(description="What is known of the judges that spoke, in sentences.")
+    gate: None = Field(description="Always null: the API has no gate.")
+    looks: int | None = Field(description="Number of holdout accesses, this one included.")
+    judges: list[str] = Field(description="What is known of the judges, in sentences.")
     warnings: list[str]
     exit_code: int

@@ -1,4 +1,4 @@
-"""The shapes of what the API reads and answers about runs and their trials."""
+"""Requests and responses about runs and their trials."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ Status = Literal["running", "finished", "interrupted"]
 VerdictName = Literal["pass", "fail", "error", "unscored"]
 RepeatsRule = Literal["each", "any", "mean", "lower_bound"]
 Interval = list[float] | None
-"""The two ends of a 95 % interval; null where there is none."""
+"""The two ends of a 95 % interval; null if there is none."""
 
 
 class VerdictCounts(BaseModel):
-    """How many trials came to each verdict, of a run or of a part of it."""
+    """The number of trials by verdict, of a run or of part of it."""
 
     total: int
     passed: int
     failed: int
     errors: int
     unscored: int
-    cases: int = Field(description="How many cases `ci95` is over.")
+    cases: int = Field(description="Number of cases that `ci95` is based on.")
     pass_rate: Share = Field(examples=[0.8])
     ci95: Interval = Field(examples=[[0.49, 0.943]])
 
 
 class RunSummary(BaseModel):
-    """A run as a list has it; where `sealed`, its rate would be that of the holdout alone, and is null."""
+    """A run in a list; if `sealed`, its pass rate would be that of the holdout alone, and is null."""
 
     run: str = Field(examples=[RUN])
     group: str
@@ -41,8 +41,8 @@ class RunSummary(BaseModel):
     target: str
     judges: list[str]
     status: Status
-    planned: int = Field(description="How many trials it is to have.")
-    missing: int = Field(description="How many of them are not there yet.")
+    planned: int = Field(description="Number of planned trials.")
+    missing: int = Field(description="Number of planned trials without a verdict.")
     total: int
     passed: int | None
     failed: int | None
@@ -51,7 +51,7 @@ class RunSummary(BaseModel):
     cases: int
     pass_rate: Share
     ci95: Interval
-    measured: VerdictCounts | None = Field(description="The same without what is an error or unscored.")
+    measured: VerdictCounts | None = Field(description="The same without errors and unscored trials.")
     repeats_rule: RepeatsRule
     sealed: bool
     tags: list[str]
@@ -60,33 +60,33 @@ class RunSummary(BaseModel):
 
 
 class RunPage(BaseModel):
-    """Some runs, newest first."""
+    """A page of runs, newest first."""
 
     runs: list[RunSummary]
-    next: str | None = Field(description="The `after` of the following page; null on the last.")
+    next: str | None = Field(description="The `after` of the next page; null on the last one.")
 
 
 class RunProgress(BaseModel):
-    """How far a run is; where `sealed`, what came of its trials is null."""
+    """The progress of a run; if `sealed`, the counts by verdict are null."""
 
     run: str = Field(examples=[RUN])
     group: str
-    status: Status = Field(description="`interrupted` is also a run whose process died.")
-    alive: bool = Field(description="A process is making it right now.")
-    planned: int = Field(description="How many trials it is to have.")
-    done: int = Field(description="How many are there with a verdict.")
+    status: Status = Field(description="`interrupted` includes runs whose process died.")
+    alive: bool = Field(description="Whether a process is running it now.")
+    planned: int = Field(description="Number of planned trials.")
+    done: int = Field(description="Number of trials with a verdict.")
     missing: int
-    waiting: int = Field(description="How many answers wait for their judges.")
+    waiting: int = Field(description="Number of answers that wait for judges.")
     sealed: bool
     passed: int | None
     failed: int | None
     errors: int | None
     unscored: int | None
-    per_second: float | None = Field(description="How many were done a second; null when nobody is at it.")
-    seconds_left: float | None = Field(description="About how long it takes still.")
-    cost_usd: float | None = Field(description="What the target has cost; null where no price is known.")
+    per_second: float | None = Field(description="Trials per second; null if no process is running it.")
+    seconds_left: float | None = Field(description="Estimated time left.")
+    cost_usd: float | None = Field(description="Cost of the target so far; null if the price is unknown.")
     started_at: str
-    at: str = Field(description="When this was answered.")
+    at: str = Field(description="Time of this response.")
 
 
 class Latency(BaseModel):
@@ -98,14 +98,14 @@ class Latency(BaseModel):
 
 
 class TokenUsage(BaseModel):
-    """What calls took."""
+    """Tokens used by calls."""
 
     input_tokens: int
     output_tokens: int
 
 
 class JudgeSummary(BaseModel):
-    """What the judges of a run took, and what is known of them."""
+    """The usage of the judges of a run, and what is known of them."""
 
     calls: int
     cached: int
@@ -113,12 +113,12 @@ class JudgeSummary(BaseModel):
     output_tokens: int
     cost_usd: float | None
     calibrations: list[dict[str, Any]] = Field(
-        description="For each judge that spoke, how well it agrees with people."
+        description="For each judge that was used, how well it agrees with people."
     )
 
 
 class Run(VerdictCounts):
-    """What `proctor runs show --json` has of one run."""
+    """A run, as printed by `proctor runs show --json`."""
 
     run: str = Field(examples=[RUN])
     group: str
@@ -133,11 +133,15 @@ class Run(VerdictCounts):
     status: Status
     planned: int
     repeats_rule: RepeatsRule
-    by_trial: VerdictCounts | None = Field(description="The numbers of all trials, where a case counts once.")
+    by_trial: VerdictCounts | None = Field(
+        description="The numbers by trial, if each case counts once above."
+    )
     mean_score: float | None
-    splits: dict[str, VerdictCounts] = Field(description="Of `dev` and `holdout`, for a suite that is split.")
+    splits: dict[str, VerdictCounts] = Field(
+        description="The numbers of `dev` and `holdout`, if the suite is split."
+    )
     split_notes: list[str]
-    looks: int | None = Field(description="How often this version's holdout was looked at.")
+    looks: int | None = Field(description="Number of accesses to this version's holdout.")
     by_category: dict[str, VerdictCounts]
     by_tag: dict[str, VerdictCounts]
     asked: int
@@ -146,7 +150,7 @@ class Run(VerdictCounts):
     reused: int
     latency_ms: Latency
     usage: TokenUsage
-    cost_usd: float | None = Field(description="Null where a price is not known.")
+    cost_usd: float | None = Field(description="Null if a price is unknown.")
     judge: JudgeSummary
     refused_params: list[str]
     prices_date: str | None
@@ -155,13 +159,13 @@ class Run(VerdictCounts):
     finished_at: str | None
     warnings: list[str]
     stopped: str | None = Field(
-        default=None, description="Why Proctor stopped it, as a sentence; null where it did not."
+        default=None, description="Why Proctor stopped it, as a sentence; null if it did not."
     )
-    exit_code: int = Field(description="What `proctor run` ended with.")
+    exit_code: int = Field(description="The exit code of `proctor run`.")
 
 
 class CallUsage(TokenUsage):
-    """What one call took."""
+    """Tokens used by one call."""
 
     cached_tokens: int
 
@@ -190,7 +194,7 @@ class Output(BaseModel):
     refused_params: list[str]
     duration_ms: float | None
     file_changes: str | None
-    target: str | None = Field(description="The fallback that answered, if one did.")
+    target: str | None = Field(description="The fallback target that answered, if any.")
     cached: bool
 
 
@@ -219,14 +223,14 @@ class Judgment(BaseModel):
 
 
 class Score(BaseModel):
-    """What one assertion came to; of a sealed trial without what tells of its answer."""
+    """The result of one assertion; for a sealed trial without anything about its answer."""
 
     grader: str
     name: str
     value: float | None
     outcome: VerdictName
     weight: float
-    required: float | None = Field(description="The gate, if it has one.")
+    required: float | None = Field(description="The minimum value, if the assertion is a gate.")
     reason: str | None
     entries: list[Evidence] | None
     judgments: list[Judgment] | None
@@ -234,9 +238,9 @@ class Score(BaseModel):
 
 
 class Trial(BaseModel):
-    """One trial, as `proctor runs show --case --json` has it, with its place."""
+    """A trial, as printed by `proctor runs show --case --json`, with its position."""
 
-    position: int = Field(description="The place of its case in the suite, from 0.")
+    position: int = Field(description="The position of its case in the suite, from 0.")
     run: str = Field(examples=[RUN])
     suite: str
     suite_version: str | None
@@ -255,64 +259,70 @@ class Trial(BaseModel):
     tags: list[str]
     category: str | None
     split: Literal["dev", "holdout"] | None
-    sealed: bool = Field(description="It is held out: what tells of question and answer is null.")
+    sealed: bool = Field(description="Whether it is held out: prompt and answer are null.")
     started_at: str
-    source_run: str | None = Field(description="The run it was taken over from, if it was.")
+    source_run: str | None = Field(description="The run that it was reused from, if it was.")
 
 
 class TrialPage(BaseModel):
-    """Some trials of a run."""
+    """A page of trials of a run."""
 
     trials: list[Trial]
-    total: int = Field(description="How many there are on all pages together.")
-    whole: bool = Field(description="Every finished trial was looked through; else ask again in a moment.")
-    next: str | None = Field(description="The `after` of the following page; null on the last.")
+    total: int = Field(description="Number of matching trials on all pages.")
+    whole: bool = Field(
+        description="Whether every finished trial has been read; if not, repeat the request in a moment."
+    )
+    next: str | None = Field(description="The `after` of the next page; null on the last one.")
     previous: str | None
 
 
 class Reveal(BaseModel):
-    """A run whose held-out answers are shown from now on, until the server is stopped."""
+    """A run whose held-out answers are shown until the server stops."""
 
     run: str
-    looks: int = Field(description="How often this version's holdout was looked at, this time included.")
+    looks: int = Field(description="Number of accesses to this version's holdout, this one included.")
 
 
 class RunFilter(BaseModel):
-    """Which runs are wanted; what is left out leaves none out."""
+    """Filters for runs; an absent filter matches every run."""
 
     model_config = ConfigDict(extra="forbid")
     suite: str | None = Field(default=None, description="Only runs of this suite.", examples=["my_suite"])
     version: str | None = Field(default=None, description="Only of this version of it.", examples=["v2"])
     target: str | None = Field(default=None, description="Only runs on this target.")
     tag: str | None = Field(default=None, description="Only runs with this tag.")
-    group: str | None = Field(default=None, description="Only runs that one command started together.")
-    status: Status | None = Field(default=None, description="Only runs in this state.")
-    after: str | None = Field(default=None, description="The `next` of the page before.")
-    limit: int = Field(default=20, ge=1, le=200, description="At most so many.")
+    group: str | None = Field(default=None, description="Only runs started together by one command.")
+    status: Status | None = Field(default=None, description="Only runs with this status.")
+    after: str | None = Field(default=None, description="The `next` of the previous page.")
+    limit: int = Field(default=20, ge=1, le=200, description="Maximum number of results.")
 
 
 class TrialFilter(BaseModel):
-    """Which trials are wanted; what is left out leaves none out."""
+    """Filters for trials; an absent filter matches every trial."""
 
     model_config = ConfigDict(extra="forbid")
     verdict: list[VerdictName] = Field(default=[], description="Any of these.", examples=[["fail", "error"]])
     tag: list[str] = Field(
         default=[], max_length=20, description="Cases with all of these tags; commas in one mean any."
     )
-    grader: list[str] = Field(default=[], max_length=20, description="Graded by all of these.")
-    missed: list[str] = Field(default=[], max_length=20, description="Not passed by any of these graders.")
-    category: str = Field(default="", description="Cases of this category.")
-    split: Literal["", "dev", "holdout"] = Field(default="", description="One part of the suite.")
+    grader: list[str] = Field(default=[], max_length=20, description="Trials graded by all of these graders.")
+    missed: list[str] = Field(
+        default=[], max_length=20, description="Trials that none of these graders passed."
+    )
+    category: str = Field(default="", description="Only cases of this category.")
+    split: Literal["", "dev", "holdout"] = Field(default="", description="Only this part of the suite.")
     case: str = Field(
-        default="", max_length=1000, description="A glob for ids of cases.", examples=["t1", "t*"]
+        default="", max_length=1000, description="A glob pattern for case ids.", examples=["t1", "t*"]
     )
     text: str = Field(
-        default="", max_length=1000, description="Somewhere in id, question, answer or reasons; any case."
+        default="",
+        max_length=1000,
+        description="Text in the id, prompt, answer or reasons; case-insensitive.",
     )
     sort: str = Field(
         default="position",
         pattern="^-?(position|case|verdict|score|latency|cost)$",
-        description="What they are sorted by; `-` before it turns the order around.",
+        description="The sort order; a leading `-` reverses it.",
     )
-    after: str = Field(default="", max_length=1000, description="The `next` of the page before.")
-    limit: int = Field(default=50, ge=1, le=200, description="At most so many.")
+    after: str = Field(default="", max_length=1000, description="The `next` of the previous page.")
+    limit: int = Field(default=50, ge=1, le=200, description="Maximum number of results.")
