@@ -38,7 +38,7 @@ class AnnotatedFile(Struct, frozen=True, kw_only=True):
     """Empty for the whole upload."""
     anchor: str
     """Prefix of the ids of its lines."""
-    above: tuple[Problem, ...]
+    unplaced: tuple[Problem, ...]
     """Problems without a line."""
     lines: tuple[AnnotatedLine, ...]
     after: int
@@ -81,17 +81,17 @@ def _annotate_file(upload: Upload, path: str, problems: list[Problem], anchor: s
     if texts and not texts[-1]:
         texts.pop()
     by_line: dict[int, list[Problem]] = defaultdict(list)
-    above = []
-    for one in problems:
-        if one.line is not None and 0 < one.line <= len(texts):
-            by_line[one.line].append(one)
+    unplaced = []
+    for problem in problems:
+        if problem.line is not None and 0 < problem.line <= len(texts):
+            by_line[problem.line].append(problem)
         else:
-            above.append(one)
+            unplaced.append(problem)
     lines = tuple(_annotate_lines(texts, by_line))
     return AnnotatedFile(
         path="" if path == upload.main and upload.is_folder else path,
         anchor=anchor,
-        above=tuple(above),
+        unplaced=tuple(unplaced),
         lines=lines,
         after=len(texts) - (lines[-1].number if lines else 0),
     )
@@ -100,8 +100,10 @@ def _annotate_file(upload: Upload, path: str, problems: list[Problem], anchor: s
 def _annotate_lines(texts: list[str], by_line: Mapping[int, list[Problem]]) -> Iterator[AnnotatedLine]:
     numbers: Iterable[int] = range(1, len(texts) + 1)
     if len(texts) > MAX_WHOLE_LINES:
-        near = {near for line in by_line for near in range(line - CONTEXT_LINES, line + CONTEXT_LINES + 1)}
-        numbers = sorted(line for line in near if 0 < line <= len(texts))
+        nearby = {
+            nearby for line in by_line for nearby in range(line - CONTEXT_LINES, line + CONTEXT_LINES + 1)
+        }
+        numbers = sorted(line for line in nearby if 0 < line <= len(texts))
     last = 0
     for number in numbers:
         text = texts[number - 1]

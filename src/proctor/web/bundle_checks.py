@@ -61,22 +61,22 @@ def check_bundle(project: Project, name: str, data: bytes) -> BundleCheck:
     finally:
         _SLOTS.release()
     display_name = one_line(name)
-    held_checks = set(row.get("checks", ()))
+    passed_checks = set(row.get("checks", ()))
     error = row.get("message")
     if error is not None:
         error = one_line(str(error)).replace(f"{path}: ", "").replace(str(path), display_name)
     return BundleCheck(
         name=display_name,
-        checks=tuple(_checks(held_checks, failed=error is not None)),
+        checks=tuple(_checks(passed_checks, failed=error is not None)),
         error=error,
         bundle=None if error is not None else row,
     )
 
 
-def _checks(held_checks: set[str], *, failed: bool) -> list[tuple[str, bool | None]]:
+def _checks(passed_checks: set[str], *, failed: bool) -> list[tuple[str, bool | None]]:
     checks: list[tuple[str, bool | None]] = []
     for name, sentence in CHECKS.items():
-        if name in held_checks:
+        if name in passed_checks:
             checks.append((sentence, True))
         else:
             is_failed_check = failed and all(passed for _, passed in checks)
@@ -86,8 +86,8 @@ def _checks(held_checks: set[str], *, failed: bool) -> list[tuple[str, bool | No
 
 def _run_verify(project: Project, path: Path) -> dict[str, Any]:
     """Returns the row of `proctor verify`, or its error with the checks that passed before it."""
-    words = ["verify", "--json", f"--keys={keys_folder(project.environ)}", str(path)]
-    with start_command(project, words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+    arguments = ["verify", "--json", f"--keys={keys_folder(project.environ)}", str(path)]
+    with start_command(project, arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
         _limit_memory(child)
         try:
             stdout, _ = child.communicate(timeout=VERIFY_TIMEOUT_S)

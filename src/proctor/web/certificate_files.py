@@ -217,8 +217,8 @@ def create_certificate(
     work_folder = _new_folder(project, run)
     try:
         paths = [str(work_folder / FILES[name][0]) for name in ("bundle", "certificate", "markdown", "badge")]
-        outputs = [word for path in paths[1:] for word in ("-o", path)]
-        words = [
+        outputs = [argument for path in paths[1:] for argument in ("-o", path)]
+        arguments = [
             "certify",
             run.id,
             *_store_flags(project),
@@ -227,8 +227,8 @@ def create_certificate(
             paths[0],
             *outputs,
         ]
-        words += [] if min_cases is None else [f"--min-cases={min_cases}"]
-        _run_command(project, words, on_progress)
+        arguments += [] if min_cases is None else [f"--min-cases={min_cases}"]
+        _run_command(project, arguments, on_progress)
         _swap(work_folder, work_folder.parent / run.id)
     finally:
         shutil.rmtree(work_folder, ignore_errors=True)
@@ -320,13 +320,13 @@ def _signing_flags(key: str | None) -> list[str]:
     return ["--no-sign"] if key is None else [f"--sign-key={key}"]
 
 
-def _run_command(project: Project, words: Sequence[str], on_progress: ProgressCallback) -> None:
+def _run_command(project: Project, arguments: Sequence[str], on_progress: ProgressCallback) -> None:
     """Runs a command of Proctor to its end.
 
     Raises:
         CertificateError: it failed; the message is its last error.
     """
-    with start_command(project, words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
+    with start_command(project, arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
         assert child.stderr is not None
         lines = (line.decode("utf-8", "replace").rstrip() for line in child.stderr)
         output = deque(

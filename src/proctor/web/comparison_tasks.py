@@ -127,7 +127,7 @@ class FactsCache:
         runs: Sequence[Run],
         *,
         by_digest: bool,
-        on_progress: ProgressCallback = lambda _done, _total: None,
+        on_progress: ProgressCallback = lambda _count, _total: None,
     ) -> list[RunFacts]:
         """Returns the facts of runs; those that are not cached are read.
 
@@ -146,7 +146,7 @@ class FactsCache:
         total, done_count = sum(run.planned for run in missing.values()), 0
         for run in missing.values():
 
-            def report_progress(count: int, _of: int, before: int = done_count) -> None:
+            def report_progress(count: int, _total: int, before: int = done_count) -> None:
                 on_progress(before + count, max(total, before + count))
 
             (run_facts,) = comparing.gathered(store, [run], by_digest=by_digest, told=report_progress)

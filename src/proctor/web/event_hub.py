@@ -14,7 +14,7 @@ from proctor.web import internal_errors
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import Project, get_project
 from proctor.web.run_status import GroupLiveView, LiveSection, LiveView, RunLiveView
-from proctor.web.sse import event, streamed
+from proctor.web.sse import event, stream_response
 from proctor.web.templates_env import load_run
 
 router = APIRouter()
@@ -158,7 +158,7 @@ def follow_start(request: Request, group: str) -> StreamingResponse:
     project = get_project(request)
     view = GroupLiveView(project, group)
     view.render()  # raises an error if it does not exist
-    return streamed(get_event_hub(project).events(f"start {group}", view))
+    return stream_response(get_event_hub(project).events(f"start {group}", view))
 
 
 @router.get("/runs/{run_id}/events")
@@ -169,4 +169,4 @@ def follow_run(request: Request, run_id: str) -> StreamingResponse:
         run = load_run(store, run_id)
         if run.suite.split_rule is not None and run.settings.selection.split != "dev":
             get_session(request).record_access(store, run)  # its page has recorded that already
-    return streamed(get_event_hub(project).events(f"run {run.id}", RunLiveView(project, run.id)))
+    return stream_response(get_event_hub(project).events(f"run {run.id}", RunLiveView(project, run.id)))

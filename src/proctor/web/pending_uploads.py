@@ -29,14 +29,14 @@ class PendingUploads:
         self._uploads: OrderedDict[tuple[str, str], Upload] = OrderedDict()
         self._lock = Lock()
 
-    def add(self, session: str, upload: Upload) -> str:
+    def add(self, session_id: str, upload: Upload) -> str:
         """Holds an upload for a session; returns the key that gets it back."""
         key = secrets.token_urlsafe(12)
         with self._lock:
-            own = [owner_key for owner_key in self._uploads if owner_key[0] == session]
-            for owner_key in own[: max(0, len(own) + 1 - MAX_PER_SESSION)]:
+            own_keys = [owner_key for owner_key in self._uploads if owner_key[0] == session_id]
+            for owner_key in own_keys[: max(0, len(own_keys) + 1 - MAX_PER_SESSION)]:
                 del self._uploads[owner_key]
-            self._uploads[session, key] = upload
+            self._uploads[session_id, key] = upload
             while (
                 len(self._uploads) > 1
                 and sum(upload.size for upload in self._uploads.values()) > self._max_bytes
@@ -44,12 +44,12 @@ class PendingUploads:
                 self._uploads.popitem(last=False)
         return key
 
-    def get(self, session: str, key: str) -> Upload | None:
+    def get(self, session_id: str, key: str) -> Upload | None:
         """Returns the upload of a key; None if it is gone or belongs to another session."""
         with self._lock:
-            upload = self._uploads.get((session, key))
+            upload = self._uploads.get((session_id, key))
             if upload is not None:
-                self._uploads.move_to_end((session, key))
+                self._uploads.move_to_end((session_id, key))
         return upload
 
 

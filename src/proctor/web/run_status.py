@@ -18,7 +18,7 @@ from proctor.services.runs.reading.progress import Pace, Pacing, money_so_far, o
 from proctor.stores.catalogue.records import Wanted
 from proctor.web.project import Project
 from proctor.web.runs.processes import StartedRun, get_run_processes
-from proctor.web.templates_env import PageNotFound, templates
+from proctor.web.templates_env import PageNotFound, get_templates
 
 _TIMEOUT_S = 0.3
 """How long one read of new trials may take."""
@@ -164,7 +164,7 @@ class RunLiveView:
         with self._project.store() as store:
             snapshot = self._poller.snapshot(store, store.run(self._run_id))
         html = (
-            templates(self._project)
+            get_templates(self._project)
             .get_template("run_live.html")
             .render(snapshot=snapshot, run_summary=snapshot.run_summary)
         )
@@ -190,8 +190,10 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True):
     @property
     def pending_targets(self) -> list[str]:
         """The targets whose runs have not begun."""
-        words = () if self.start is None else self.start.words
-        target_names = [word.removeprefix("--target=") for word in words if word.startswith("--target=")]
+        arguments = () if self.start is None else self.start.words
+        target_names = [
+            argument.removeprefix("--target=") for argument in arguments if argument.startswith("--target=")
+        ]
         started_names = {snapshot.run.target.name for snapshot in self.runs}
         return [name for name in target_names if name not in started_names]
 
@@ -253,5 +255,5 @@ class GroupLiveView:
         """
         with self._project.store() as store:
             group = self.snapshot(store, newest=bool(self._pollers))
-        html = templates(self._project).get_template("started_live.html").render(group=group)
+        html = get_templates(self._project).get_template("started_live.html").render(group=group)
         return LiveSection(html, is_final=group.is_final)

@@ -105,12 +105,12 @@ def raise_file_limit(file_limit: int = MAX_OPEN_FILES) -> int:
         import resource
     except ImportError:  # Windows, where there is no such limit
         return file_limit
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
-    allowed = file_limit if hard == unlimited else min(file_limit, hard)
-    if soft == unlimited or soft >= allowed:
-        return file_limit if soft == unlimited else soft
-    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    allowed = file_limit if hard_limit == unlimited else min(file_limit, hard_limit)
+    if soft_limit == unlimited or soft_limit >= allowed:
+        return file_limit if soft_limit == unlimited else soft_limit
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard_limit))
     return allowed
 
 

@@ -30,7 +30,7 @@ class EventStreamResponse(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def streamed(events: AsyncIterator[str]) -> StreamingResponse:
+def stream_response(events: AsyncIterator[str]) -> StreamingResponse:
     """Returns a streaming response that proxies neither cache nor buffer."""
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return EventStreamResponse(events, media_type="text/event-stream", headers=headers)

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from proctor.web.project import get_project
-from proctor.web.sse import event, streamed
+from proctor.web.sse import event, stream_response
 
 T = TypeVar("T")
 ProgressCallback = Callable[[int, int], None]
@@ -162,4 +162,4 @@ def stream_task(tasks: TaskRunner, task_id: str, render: Callable[[Task[object]]
             await asyncio.sleep(_POLL_INTERVAL_S)
         yield event("", "done")
 
-    return streamed(events())
+    return stream_response(events())

@@ -39,7 +39,7 @@ class PageNotFound(ProctorError):
     """The address names something that does not exist."""
 
 
-def templates(project: Project) -> Environment:
+def get_templates(project: Project) -> Environment:
     """Returns the templates of a project's pages, including those shared with reports."""
     return project.get_shared("templates", lambda: _templates(project))
 
@@ -75,14 +75,14 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
         "csrf": _csrf_field(session),
         "flashes": session.pop_flashes() if request.method in ("GET", "POST") else [],
     }
-    return HTMLResponse(templates(project).get_template(template).render(**context, **values), status)
+    return HTMLResponse(get_templates(project).get_template(template).render(**context, **values), status)
 
 
 def render_fragment(request: Request, template: str, **values: Any) -> str:
     """Renders part of a page, such as a live section."""
     session, project = get_session(request), get_project(request)
     context = {"session": session, "project": project, "csrf": _csrf_field(session)}
-    return templates(project).get_template(template).render(**context, **values)
+    return get_templates(project).get_template(template).render(**context, **values)
 
 
 def url(path: str, **query: Any) -> str:

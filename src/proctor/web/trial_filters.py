@@ -35,15 +35,15 @@ _MAX_WORD_LENGTH = 1000
 class FilterChip(Struct, frozen=True):
     """One word of a filter, with the address of the page without it."""
 
-    word: str
+    text: str
     address: str
 
 
 def parse_filter(request: Request) -> Wanted:
     """Returns the filter of an address; what is absent filters nothing."""
     query = request.query_params
-    lists = {name: _words(query, name) for name in _MULTI_VALUE}
-    texts = {name: next(iter(_words(query, name)), "") for name in _SINGLE_VALUE}
+    lists = {name: _values(query, name) for name in _MULTI_VALUE}
+    texts = {name: next(iter(_values(query, name)), "") for name in _SINGLE_VALUE}
     return Wanted(
         verdicts=lists["verdict"],
         tags=lists["tag"],
@@ -58,15 +58,15 @@ def parse_filter(request: Request) -> Wanted:
 
 def parse_sort(request: Request) -> str:
     """Returns the sort order of an address."""
-    word = request.query_params.get("sort", "")
-    return word if word.removeprefix("-") in SORTS else "position"
+    sort_key = request.query_params.get("sort", "")
+    return sort_key if sort_key.removeprefix("-") in SORTS else "position"
 
 
 def filter_query(request: Request) -> dict[str, list[str]]:
     """Returns the filter and sort order as a query, to build further addresses."""
     query = request.query_params
-    by_name = {name: list(_words(query, name)) for name in (*_MULTI_VALUE, *_SINGLE_VALUE)}
-    return {name: words for name, words in by_name.items() if words} | (
+    by_name = {name: list(_values(query, name)) for name in (*_MULTI_VALUE, *_SINGLE_VALUE)}
+    return {name: values for name, values in by_name.items() if values} | (
         {"sort": [parse_sort(request)]} if parse_sort(request) != "position" else {}
     )
 
@@ -80,24 +80,24 @@ def filter_chips(request: Request, path: str) -> Iterator[FilterChip]:
     """
     query = filter_query(request)
     for name in (*_MULTI_VALUE, *_SINGLE_VALUE):
-        for word in query.get(name, ()):
-            other_words = [other for other in query[name] if other != word]
-            other_filters = {other: words for other, words in query.items() if other != name}
-            text = f"“{word}”" if name == "text" else word
+        for value in query.get(name, ()):
+            other_words = [other for other in query[name] if other != value]
+            other_filters = {other: values for other, values in query.items() if other != name}
+            text = f"“{value}”" if name == "text" else value
             yield FilterChip(
                 f"{_CHIP_PREFIXES[name]}{text}",
                 url(path, **other_filters, **({name: other_words} if other_words else {})),
             )
 
 
-def _words(query: QueryParams, name: str) -> tuple[str, ...]:
+def _values(query: QueryParams, name: str) -> tuple[str, ...]:
     """Returns the words of one kind as given: names may begin with a space.
 
     Of kinds with a single value the first word counts: forms send the new choice before the old one.
     """
-    words = (word[:_MAX_WORD_LENGTH] for word in query.getlist(name) if word.strip())
+    values = (value[:_MAX_WORD_LENGTH] for value in query.getlist(name) if value.strip())
     if name == "text":
-        words = (word.strip() for word in words)
+        values = (value.strip() for value in values)
     elif name == "verdict":
-        words = (word for word in words if word in _VERDICTS)
-    return tuple(dict.fromkeys(words))[: None if name in _MULTI_VALUE else 1]
+        values = (value for value in values if value in _VERDICTS)
+    return tuple(dict.fromkeys(values))[: None if name in _MULTI_VALUE else 1]

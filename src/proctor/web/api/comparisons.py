@@ -65,5 +65,5 @@ def _compare(store: Store, ids: list[str], split: Split, by: By, *, by_case_dige
         raise UsageError(f"{error.why} {hint}") from None
     facts = comparing.gathered(store, runs, by_digest=by_case_digest)
     report = comparing.against_one_another(facts, split=split, by=by)
-    looks = comparing.looked_at(store, facts, split) if report.shows_rates else None
-    return replace(report, looks=looks, judges=comparing.about_judges(store, facts))
+    access_count = comparing.looked_at(store, facts, split) if report.shows_rates else None
+    return replace(report, looks=access_count, judges=comparing.about_judges(store, facts))

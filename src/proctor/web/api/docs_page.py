@@ -24,7 +24,7 @@ class Parameter(Struct, frozen=True, kw_only=True):
     """A parameter of an operation, or a field of its body."""
 
     name: str
-    place: str
+    location: str
     required: bool
     kind: str
     about: str
@@ -92,7 +92,7 @@ def _operations(document: dict[str, Any], root: str, *, token: bool) -> Iterator
 def _parameter(parameter: dict[str, Any]) -> Parameter:
     return Parameter(
         name=parameter["name"],
-        place=parameter["in"],
+        location=parameter["in"],
         required=parameter["required"],
         kind=_kind(parameter["schema"]),
         about=parameter.get("description", ""),
@@ -104,7 +104,7 @@ def _fields(content: tuple[str, dict[str, Any]] | None, schemas: dict[str, Any])
     for name, field_schema in schema.get("properties", {}).items():
         required = name in schema.get("required", ())
         about = field_schema.get("description", "")
-        yield Parameter(name=name, place="body", required=required, kind=_kind(field_schema), about=about)
+        yield Parameter(name=name, location="body", required=required, kind=_kind(field_schema), about=about)
 
 
 def _schema(content: tuple[str, dict[str, Any]] | None, schemas: dict[str, Any]) -> dict[str, Any]:

@@ -97,8 +97,8 @@ def _statuses() -> list[int]:
 
 def _complete(operation: dict[str, Any], *, has_body: bool, with_token: bool) -> None:
     """Adds to an operation what all operations share: descriptions and problem responses."""
-    own = {int(status) for status in operation["responses"] if int(status) >= 400}
-    statuses = own | {
+    own_statuses = {int(status) for status in operation["responses"] if int(status) >= 400}
+    statuses = own_statuses | {
         *_COMMON_STATUSES,
         *(_BODY_STATUSES if has_body else ()),
         *([401] if with_token else ()),

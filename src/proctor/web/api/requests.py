@@ -55,9 +55,9 @@ def list_parameters(request: Request, error: RequestValidationError) -> list[str
     return _parameter_names(request, "query")
 
 
-def _parameter_names(request: Request, place: str) -> list[str]:
+def _parameter_names(request: Request, location: str) -> list[str]:
     operation = find_operation(request)
-    return [parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == place]
+    return [parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == location]
 
 
 def _body_schema(request: Request) -> dict[str, Any]:

@@ -117,8 +117,8 @@ def resume_run(request: Request, run_id: RunId, _body: EmptyBody) -> Response:
     project = get_project(request)
     with project.store() as store:
         run = load_run(store, run_id)
-        if why := reason_not_resumable(store, run):
-            raise Conflict(why)
+        if reason := reason_not_resumable(store, run):
+            raise Conflict(reason)
         started_run = get_run_processes(project).resume(run)
         if started_run is None:
             raise Conflict(f"Run {run.id} is being made already.")

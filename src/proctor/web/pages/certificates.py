@@ -65,7 +65,9 @@ def certificates(request: Request, run: str = "", task: str = "") -> Response:
         return render_page(
             request,
             "certificates.html",
-            answer="No certificate yet" if newest is None else sentence(newest, _access_count(store, newest)),
+            answer="No certificate yet"
+            if newest is None
+            else summarize(newest, _access_count(store, newest)),
             kept=all_certificates[:_MAX_LISTED],
             more=len(all_certificates) - _MAX_LISTED,
             runs=_certifiable_runs(store),
@@ -82,7 +84,7 @@ def _certificate_page(request: Request, store: Store, run_id: str, task_id: str)
     task = get_task_runner(request).find(task_id) if task_id else None
     answer = f"Run {run_id} has no certificate yet"
     if certificate is not None:
-        answer = sentence(certificate.document, _access_count(store, certificate.document))
+        answer = summarize(certificate.document, _access_count(store, certificate.document))
     return render_page(
         request,
         "certificate.html",
@@ -177,14 +179,14 @@ def verify(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
 # --- views -------------------------------------------------------------------------------------------------
 
 
-def sentence(document: CertificateDocument, looks: int | None) -> str:
+def summarize(document: CertificateDocument, access_count: int | None) -> str:
     """Sums up a certificate, as in `77.5% (62–88%) verified on 40 holdout cases, looked at 3 times`."""
     noun = "case" if document.part == "all" else f"{document.part} case"
     rate = f"{percent(document.pass_rate)} ({interval(document.ci95)})"
     text = f"{rate} {document.word} on {counted(document.cases, noun)}"
-    if document.part != "holdout" or looks is None:
+    if document.part != "holdout" or access_count is None:
         return text
-    return f"{text}, looked at {'once' if looks == 1 else f'{looks:,} times'}"
+    return f"{text}, looked at {'once' if access_count == 1 else f'{access_count:,} times'}"
 
 
 def _badge_colour(document: CertificateDocument) -> str:

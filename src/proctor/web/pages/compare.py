@@ -81,14 +81,14 @@ def compare(
     order: Literal["given", "time"] = "given",
 ) -> Response:
     """Compares runs, or lists runs to choose from."""
-    run_ids = [word for word in run if word]
+    run_ids = [run_id for run_id in run if run_id]
     if not run_ids or not get_project(request).store_path.exists():
         return _choose_page(request)
     try:
         with get_project(request).store() as store:
             runs = _runs(store, run_ids)
     except (UsageError, StoreError) as error:
-        return _choose_page(request, wrong=str(error), selected_ids=run_ids)
+        return _choose_page(request, error=str(error), selected_ids=run_ids)
     if order == "time":
         runs.sort(key=lambda stored_run: stored_run.started_at)
     ids = [stored_run.id for stored_run in runs]
@@ -152,7 +152,7 @@ def choose(request: Request, suite: str = "") -> Response:
 
 
 def _choose_page(
-    request: Request, suite: str = "", *, wrong: str = "", selected_ids: Sequence[str] = ()
+    request: Request, suite: str = "", *, error: str = "", selected_ids: Sequence[str] = ()
 ) -> Response:
     project = get_project(request)
     if not project.store_path.exists():  # showing an empty list creates no store
@@ -162,7 +162,7 @@ def _choose_page(
         names = list(dict.fromkeys(run.suite.name for run in runs))
         selected = [run for run in runs if run.id in selected_ids]
         if len(selected) == len(selected_ids) == 1:
-            suite, wrong = selected[0].suite.name, ""  # one run is chosen, the other is missing
+            suite, error = selected[0].suite.name, ""  # one run is chosen, the other is missing
         suite_name = suite or _default_suite(runs)
         candidates = [
             run
@@ -174,8 +174,8 @@ def _choose_page(
     return render_page(
         request,
         "compare_choose.html",
-        400 if wrong else 200,
-        wrong=wrong,
+        400 if error else 200,
+        wrong=error,
         rows=rows,
         names=names,
         chosen=suite_name,

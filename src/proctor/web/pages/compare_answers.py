@@ -106,7 +106,7 @@ def answers(
         request,
         "compare_answers.html",
         sides=(before, after),
-        answer=_answer(before.row, after.row),
+        answer=_headline(before.row, after.row),
         found=diff,
         left_out=max(0, left_out),
         longest=MAX_TEXT_LENGTH,
@@ -133,9 +133,9 @@ def reveal(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
         for run in runs:
             session.reveal(store, run)
     session.flash("The holdouts of these runs are revealed to you, and the looks are recorded.")
-    words = [form.text(name, "0") for name in ("position", "repeat")]
-    position, repeat = (int(word) if word.isascii() and word.isdigit() else 0 for word in words)
-    split: Split = next((word for word in SPLITS if word == form.text("split")), "all")
+    numbers = [form.text(name, "0") for name in ("position", "repeat")]
+    position, repeat = (int(number) if number.isascii() and number.isdigit() else 0 for number in numbers)
+    split: Split = next((number for number in SPLITS if number == form.text("split")), "all")
     navigation = CaseNavigation(
         runs=runs, kind=form.text("kind"), split=split, by_digest=form.text("by_digest") == "1"
     )
@@ -148,8 +148,10 @@ def _sides(request: Request, names: list[str], position: int, repeat: int) -> tu
         runs = [load_run(store, name) for name in names]
     try:
         baseline = asked_case(project.store_path, runs[0], position, reveal=runs[0].id in revealed, history=0)
-        place = same_case(project.store_path, runs[0], position, runs[1])
-        candidate = asked_case(project.store_path, runs[1], place, reveal=runs[1].id in revealed, history=0)
+        candidate_position = same_case(project.store_path, runs[0], position, runs[1])
+        candidate = asked_case(
+            project.store_path, runs[1], candidate_position, reveal=runs[1].id in revealed, history=0
+        )
         return AnswerSide("baseline", baseline, baseline.row(repeat)), AnswerSide(
             "candidate", candidate, candidate.row(repeat)
         )
@@ -157,7 +159,7 @@ def _sides(request: Request, names: list[str], position: int, repeat: int) -> tu
         raise PageNotFound(str(error)) from None
 
 
-def _answer(before: Row, after: Row) -> str:
+def _headline(before: Row, after: Row) -> str:
     """Sums up both verdicts in one line."""
     outcome = _OUTCOMES.get((before.verdict, after.verdict))
     if outcome is None:
@@ -203,10 +205,10 @@ def _neighbours(request: Request, navigation: CaseNavigation, row: Row) -> tuple
     current = (row.trial.case_id, row.trial.repeat)
     if current not in flips:
         return None, None
-    places, index = task.result().positions, flips.index(current)
+    positions, index = task.result().positions, flips.index(current)
     neighbours = (flips[index - 1] if index else None, flips[index + 1] if index + 1 < len(flips) else None)
     before, after = (
-        None if flip is None else navigation.address(places[flip[0]], flip[1]) for flip in neighbours
+        None if flip is None else navigation.address(positions[flip[0]], flip[1]) for flip in neighbours
     )
     return before, after
 

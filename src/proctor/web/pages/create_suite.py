@@ -251,11 +251,11 @@ def _refused_page(request: Request, suite_form: SuiteForm, error: ProctorError) 
         and get_pending_uploads(get_project(request)).get(get_session(request).id, suite_form.key) is None
     ):
         suite_form = replace(suite_form, key="")
-    return _editor_page(request, suite_form, None, status=400, wrong=str(error))
+    return _editor_page(request, suite_form, None, status=400, error=str(error))
 
 
 def _editor_page(
-    request: Request, suite_form: SuiteForm, draft: Draft | None, *, status: int = 200, wrong: str = ""
+    request: Request, suite_form: SuiteForm, draft: Draft | None, *, status: int = 200, error: str = ""
 ) -> Response:
     return render_page(
         request,
@@ -263,7 +263,7 @@ def _editor_page(
         status,
         suite_form=suite_form,
         draft=draft,
-        wrong=wrong,
+        wrong=error,
         answer=first_line(draft) if draft else "",
         split=_split(draft) if draft else "",
         known=_current_version(request, suite_form, draft),

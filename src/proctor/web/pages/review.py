@@ -77,7 +77,7 @@ def review(
             show=show,
             shows=SHOWS,
             tag=tag,
-            agreement=_agreement(current_review),
+            agreement=_summarize_agreement(current_review),
             judge=shlex.quote(stored_run.judges[0].name) if stored_run.judges else "JUDGE",
             enough=ENOUGH,
         )
@@ -142,7 +142,7 @@ def label(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Re
         )
         store.label(new_label, held_out=answer.held_out)
         next_answer = _review(request, store, run).next(answer, _show(form), form.text("tag"))
-    return _back(form, at=None if next_answer is answer else _answer_key(next_answer))
+    return _back(form, answer_key=None if next_answer is answer else _answer_key(next_answer))
 
 
 @router.post("/review/undo")
@@ -156,7 +156,7 @@ def undo(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Res
         if last is None or str(last[1].number) != number or not store.unlabel(last[1].number):
             raise UsageError("That label has been taken back or replaced already. Nothing was changed.")
         get_session(request).flash(f"Taken back: your label of {one_line(last[0].case_id)}.")
-    return _back(form, at=_answer_key(last[0]))
+    return _back(form, answer_key=_answer_key(last[0]))
 
 
 @router.get("/review/labels.jsonl")
@@ -190,13 +190,13 @@ def _review(request: Request, store: Store, run: Run) -> Review:
     )
 
 
-def _find_answer(current_review: Review, at: str) -> Reviewable:
+def _find_answer(current_review: Review, answer_key: str) -> Reviewable:
     """Returns the answer at `position.repeat`.
 
     Raises:
         PageNotFound: there is none, or it is held out and not revealed.
     """
-    position, _, repeat = at.partition(".")
+    position, _, repeat = answer_key.partition(".")
     answer = (
         current_review.at(int(position), int(repeat)) if position.isdecimal() and repeat.isdecimal() else None
     )
@@ -213,23 +213,23 @@ def _answer_key(answer: Reviewable | None) -> str | None:
 
 def _answer_details(request: Request, current_review: Review, answer: Reviewable) -> dict[str, Any]:
     """Returns an answer with its prompt; grades and others' labels only once this person has labelled it."""
-    place = Places(get_project(request).store_path).place(current_review.run, answer.position)
-    trials = () if place is None else place.trials
+    case_in_run = Places(get_project(request).store_path).place(current_review.run, answer.position)
+    trials = () if case_in_run is None else case_in_run.trials
     trial = next(
         (place_trial.trial for place_trial in trials if place_trial.trial.repeat == answer.repeat), None
     )
-    if place is None or trial is None or trial.output is None:
+    if case_in_run is None or trial is None or trial.output is None:
         raise PageNotFound("This answer is not in the store any more.")
-    mine = current_review.mine(answer)
+    own_label = current_review.mine(answer)
     return {
-        "messages": place.case.case.input,
+        "messages": case_in_run.case.case.input,
         "answer": trial.output.text,
         "done": list(_list_actions(trial.output)),
-        "sheet": list(exam_sheet(place.case.case)),
-        "mine": mine,
-        "others": current_review.of_others(answer) if mine is not None else [],
+        "sheet": list(exam_sheet(case_in_run.case.case)),
+        "mine": own_label,
+        "others": current_review.of_others(answer) if own_label is not None else [],
         # The page's source must not contain it before it may be seen.
-        "scores": (judged_scores(trial) or trial.scores) if mine is not None else (),
+        "scores": (judged_scores(trial) or trial.scores) if own_label is not None else (),
     }
 
 
@@ -246,7 +246,7 @@ def _list_actions(output: Output) -> list[tuple[str, str]]:
     return [(heading, text) for heading, text in actions if text]
 
 
-def _agreement(current_review: Review) -> list[str]:
+def _summarize_agreement(current_review: Review) -> list[str]:
     """Sums up the agreement of graders and people; empty while there are few labels."""
     matrix = current_review.agreement()
     if matrix is None or not matrix.count:
@@ -261,8 +261,8 @@ def _agreement(current_review: Review) -> list[str]:
         sentence += f", kappa {matrix.kappa:.2f} ({low:.2f} to {high:.2f})"
     sentences = [f"{sentence}."]
     few = [
-        f"{kind.of:,} that people {word}"
-        for kind, word in (
+        f"{kind.of:,} that people {verb}"
+        for kind, verb in (
             (calibration.sensitivity(matrix), "pass"),
             (calibration.specificity(matrix), "fail"),
         )
@@ -276,32 +276,33 @@ def _agreement(current_review: Review) -> list[str]:
 # --- input -------------------------------------------------------------------------------------------------
 
 
-def _name(typed: str) -> str:
+def _name(text: str) -> str:
     """Parses a person's name.
 
     Raises:
         UsageError: there is none, or it is too long.
     """
-    name = " ".join(one_line(_unicode(typed)).split())
+    name = " ".join(one_line(_unicode(text)).split())
     if not name or len(name) > _MAX_NAME_LENGTH:
         raise UsageError(f"Say who labels: a name of 1 to {_MAX_NAME_LENGTH} characters.")
     return name
 
 
-def _unicode(typed: str) -> str:
+def _unicode(text: str) -> str:
     """Replaces characters that no file can hold."""
-    return typed.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
 
 
 def _show(form: PageForm) -> Show:
     return next((choice for choice, _ in SHOWS if choice == form.text("show")), "unlabelled")
 
 
-def _back(form: PageForm, at: str | None = "") -> Response:
+def _back(form: PageForm, answer_key: str | None = "") -> Response:
     """Redirects to the review of a form with the same state."""
     parameters = {name: form.text(name)[:_MAX_WORD_LENGTH] for name in ("run", "tag")}
     show = _show(form)
-    place = form.text("at")[:_MAX_WORD_LENGTH] if at == "" else at
+    next_key = form.text("at")[:_MAX_WORD_LENGTH] if answer_key == "" else answer_key
     return RedirectResponse(
-        url("/review", **parameters, show=None if show == "unlabelled" else show, at=place), status_code=303
+        url("/review", **parameters, show=None if show == "unlabelled" else show, at=next_key),
+        status_code=303,
     )

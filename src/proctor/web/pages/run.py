@@ -61,7 +61,7 @@ def run(request: Request, run_id: str, after: str = "") -> Response:
         run=stored_run,
         row=run_summary.summary,
         answer=headline(run_summary, revealed=revealed),
-        parts_of=_parts(run_summary.summary),
+        parts_of=_group_rows(run_summary.summary),
         drawings=_drawings(request, run_summary),
         facts=list_facts(run_summary),
         revealed=revealed,
@@ -121,7 +121,7 @@ def headline(run_summary: Looked, *, revealed: bool) -> str:
     return result_text
 
 
-def _parts(row: dict[str, Any]) -> list[tuple[str, str, list[tuple[str, dict[str, Any]]], int]]:
+def _group_rows(row: dict[str, Any]) -> list[tuple[str, str, list[tuple[str, dict[str, Any]]], int]]:
     """Returns categories and tags with counts: heading, filter name, parts, and the number left out."""
     parts = []
     tags = row["by_tag"] if any(counts["total"] != row["total"] for counts in row["by_tag"].values()) else {}
@@ -138,17 +138,19 @@ def _drawings(request: Request, run_summary: Looked) -> list[Drawing]:
 
 def _chips(request: Request, address: str) -> Iterator[FilterChip]:
     for chip in filter_chips(request, address):
-        yield FilterChip(chip.word, f"{chip.address}#trials")
+        yield FilterChip(chip.text, f"{chip.address}#trials")
 
 
 def _sorted_by(address: str, query: dict[str, list[str]], sort: str, name: str) -> tuple[str, str]:
     """Returns the address that sorts trials by a column or reverses the order, and the current direction."""
     is_active = sort.removeprefix("-") == name
     descending = sort.startswith("-") if is_active else name not in _DOWN_FIRST
-    word = name if descending else f"-{name}"
-    other_filters = {key: words for key, words in query.items() if key != "sort"}
+    sort_key = name if descending else f"-{name}"
+    other_filters = {key: values for key, values in query.items() if key != "sort"}
     direction = "" if not is_active else "descending" if descending else "ascending"
-    return url(address, **other_filters, sort="" if word == "position" else word) + "#trials", direction
+    return url(
+        address, **other_filters, sort="" if sort_key == "position" else sort_key
+    ) + "#trials", direction
 
 
 @router.get("/runs/{run_id}/charts/{name}.svg")
@@ -165,12 +167,12 @@ def chart(request: Request, run_id: str, name: str, dark: bool = False) -> Respo
     return Response(svg, media_type="image/svg+xml", headers={"cache-control": "private, max-age=60"})
 
 
-@router.get("/runs/{run_id}/export.{ending}")
-def export(request: Request, run_id: str, ending: str) -> Response:
+@router.get("/runs/{run_id}/export.{extension}")
+def export(request: Request, run_id: str, extension: str) -> Response:
     """Sends every trial of a run as a file; held-out content is hidden unless it was revealed."""
-    if ending not in _MEDIA_TYPES:
+    if extension not in _MEDIA_TYPES:
         endings = ", ".join(_MEDIA_TYPES)
-        raise PageNotFound(f"A run cannot be exported as {ending!r}. It can be as {endings}.")
+        raise PageNotFound(f"A run cannot be exported as {extension!r}. It can be as {endings}.")
     project, reveal = get_project(request), run_id in get_session(request).revealed
     with project.store() as store:
         stored_run = load_run(store, run_id)
@@ -179,17 +181,20 @@ def export(request: Request, run_id: str, ending: str) -> Response:
         with project.store() as store:
             report = reported(store, stored_run, reveal=reveal)
             # The reveal was recorded already.
-            yield from REPORTS.get(f".{ending}")([looked_at(store, report, reveal=False)])
+            yield from REPORTS.get(f".{extension}")([looked_at(store, report, reveal=False)])
 
     chunks = (chunk.encode("utf-8", "replace") for chunk in render_report())
     first_chunk = next(chunks, b"")  # an error becomes a page, not half a file
-    headers = {"content-disposition": f'attachment; filename="{_file_name(stored_run)}.{ending}"'}
-    return StreamingResponse(chain([first_chunk], chunks), media_type=_MEDIA_TYPES[ending], headers=headers)
+    headers = {"content-disposition": f'attachment; filename="{_file_name(stored_run)}.{extension}"'}
+    return StreamingResponse(
+        chain([first_chunk], chunks), media_type=_MEDIA_TYPES[extension], headers=headers
+    )
 
 
 def _file_name(run: Run) -> str:
     return "".join(
-        letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "_" for letter in run.id
+        character if character.isascii() and (character.isalnum() or character in "-_") else "_"
+        for character in run.id
     )
 
 
@@ -201,10 +206,10 @@ def reveal(request: Request, run_id: str, form: Annotated[PageForm, Depends(read
         session.reveal(store, load_run(store, run_id))
     session.flash("The holdout of this run is revealed to you, and the look is recorded.")
     run_address = f"/runs/{run_id}"
-    back = form.text("back", run_address)
+    target_address = form.text("back", run_address)
     return RedirectResponse(
-        back
-        if back == run_address or back.startswith((f"{run_address}/", f"{run_address}?"))
+        target_address
+        if target_address == run_address or target_address.startswith((f"{run_address}/", f"{run_address}?"))
         else run_address,
         303,
     )

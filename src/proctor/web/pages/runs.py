@@ -60,8 +60,8 @@ class RunListQuery(Struct, frozen=True, kw_only=True):
 
     def parameters(self) -> dict[str, str]:
         """Returns filter and order as parameters of further addresses."""
-        words = {name: getattr(self, name) for name in _FILTERS}
-        return {**words, "sort": "" if self.sort == "-started" else self.sort}
+        parameters = {name: getattr(self, name) for name in _FILTERS}
+        return {**parameters, "sort": "" if self.sort == "-started" else self.sort}
 
     @property
     def is_narrowed(self) -> bool:
@@ -90,7 +90,7 @@ def runs(request: Request) -> Response:
         request,
         "runs.html",
         entries=entries,
-        answer=_answer(all_runs, matching, alive, query),
+        answer=_headline(all_runs, matching, alive, query),
         following=following,
         before=before,
         total=len(all_runs),
@@ -99,7 +99,7 @@ def runs(request: Request) -> Response:
 
 
 def _empty(query: RunListQuery) -> dict[str, Any]:
-    values = {"entries": [], "answer": _answer([], [], set(), query), "following": "", "before": False}
+    values = {"entries": [], "answer": _headline([], [], set(), query), "following": "", "before": False}
     return {**values, "total": 0, **_state([], query)}
 
 
@@ -119,10 +119,10 @@ def _state(all_runs: Sequence[Run], query: RunListQuery) -> dict[str, Any]:
 
 def _parse_query(request: Request) -> RunListQuery:
     query = request.query_params
-    words = {name: query.get(name, "")[:_MAX_WORD_LENGTH].strip() for name in _FILTERS}
+    filters = {name: query.get(name, "")[:_MAX_WORD_LENGTH].strip() for name in _FILTERS}
     sort = query.get("sort", "")
     is_known = sort.removeprefix("-") in _SORTS
-    return RunListQuery(**words, sort=sort if is_known else "-started", after=query.get("after", ""))
+    return RunListQuery(**filters, sort=sort if is_known else "-started", after=query.get("after", ""))
 
 
 def _fits(run: Run, query: RunListQuery, alive: set[str]) -> bool:
@@ -136,8 +136,8 @@ def _fits(run: Run, query: RunListQuery, alive: set[str]) -> bool:
         return False
     if not query.text:
         return True
-    words = (run.id, run.suite.title, run.target.name, run.target.model, *run.tags)
-    return any(query.text.casefold() in word.casefold() for word in words)
+    searched_texts = (run.id, run.suite.title, run.target.name, run.target.model, *run.tags)
+    return any(query.text.casefold() in searched_text.casefold() for searched_text in searched_texts)
 
 
 def _status(run: Run, alive: set[str]) -> str:
@@ -183,10 +183,10 @@ def _sort_runs(project: Project, store: Store, matching: list[Run], sort: str) -
 def _slice_page(matching: list[Run], after: str) -> tuple[list[Run], str, bool]:
     """Returns the runs of one page, the id to continue after, and whether there is a page before."""
     ids = [run.id for run in matching]
-    begin = ids.index(after) + 1 if after in ids else 0
-    page_runs = matching[begin : begin + _PAGE_SIZE]
-    more = begin + _PAGE_SIZE < len(matching)
-    return page_runs, page_runs[-1].id if more else "", begin > 0
+    start = ids.index(after) + 1 if after in ids else 0
+    page_runs = matching[start : start + _PAGE_SIZE]
+    more = start + _PAGE_SIZE < len(matching)
+    return page_runs, page_runs[-1].id if more else "", start > 0
 
 
 def _sorted_by(query: RunListQuery, name: str) -> tuple[str, str]:
@@ -194,8 +194,10 @@ def _sorted_by(query: RunListQuery, name: str) -> tuple[str, str]:
     is_active = query.sort.removeprefix("-") == name
     descending = query.sort.startswith("-") if is_active else name not in _DOWN_FIRST
     direction = "" if not is_active else "descending" if descending else "ascending"
-    word = name if descending else f"-{name}"
-    return url("/runs", **query.parameters() | {"sort": "" if word == "-started" else word}), direction
+    sort_key = name if descending else f"-{name}"
+    return url(
+        "/runs", **query.parameters() | {"sort": "" if sort_key == "-started" else sort_key}
+    ), direction
 
 
 # --- texts -------------------------------------------------------------------------------------------------
@@ -204,16 +206,16 @@ def _sorted_by(query: RunListQuery, name: str) -> tuple[str, str]:
 def _chips(query: RunListQuery) -> list[FilterChip]:
     chips = []
     for name in _FILTERS:
-        word = getattr(query, name)
-        if word:
-            text = f"“{word}”" if name == "text" else word
+        value = getattr(query, name)
+        if value:
+            text = f"“{value}”" if name == "text" else value
             chips.append(
                 FilterChip(f"{_CHIP_PREFIXES[name]}{text}", url("/runs", **query.parameters() | {name: ""}))
             )
     return chips
 
 
-def _answer(all_runs: Sequence[Run], matching: Sequence[Run], alive: set[str], query: RunListQuery) -> str:
+def _headline(all_runs: Sequence[Run], matching: Sequence[Run], alive: set[str], query: RunListQuery) -> str:
     if not all_runs:
         return "Nothing was run yet"
     running = sum(run.id in alive for run in matching)
@@ -228,8 +230,8 @@ def _answer(all_runs: Sequence[Run], matching: Sequence[Run], alive: set[str], q
 def _command(query: RunListQuery) -> str:
     line = "proctor runs list"
     for name in ("suite", "tag"):
-        if word := getattr(query, name):
-            line += f" --{name} {shlex.quote(word)}"
+        if value := getattr(query, name):
+            line += f" --{name} {shlex.quote(value)}"
     return line
 
 

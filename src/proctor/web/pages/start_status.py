@@ -24,7 +24,7 @@ router = APIRouter()
 
 
 @router.get("/starts/{group}")
-def started(request: Request, group: str) -> Response:
+def show_start(request: Request, group: str) -> Response:
     """Shows the state of a start."""
     project = get_project(request)
     with project.store() as store:
@@ -46,7 +46,7 @@ def started(request: Request, group: str) -> Response:
         request,
         "started.html",
         group=group_snapshot,
-        answer=_answer(group_snapshot),
+        answer=_headline(group_snapshot),
         rows=[_row(project, snapshot) for snapshot in group_snapshot.runs] if group_snapshot.is_final else [],
         notes=_notes(group_snapshot),
         ids=[snapshot.run.id for snapshot in group_snapshot.runs],
@@ -67,13 +67,13 @@ def _form_arguments(group: GroupSnapshot) -> list[str]:
     """Returns the arguments that come from the form."""
     assert group.start is not None
     return [
-        word
-        for word in group.start.words[1:]
-        if not word.startswith(("--group=", "--store=")) and word != "--quiet"
+        argument
+        for argument in group.start.words[1:]
+        if not argument.startswith(("--group=", "--store=")) and argument != "--quiet"
     ]
 
 
-def _answer(group: GroupSnapshot) -> str:
+def _headline(group: GroupSnapshot) -> str:
     """The first line of the page."""
     if not group.runs:
         return (
@@ -104,8 +104,12 @@ def _describe_request(group: GroupSnapshot) -> str:
     assert group.start is not None
     if group.start.run is not None:
         return f"what is missing of {group.start.run}"
-    word = group.start.words[1]
-    suite = " ".join(word.removeprefix("--saved=").rsplit("@", 1)) if word.startswith("--saved=") else word
+    suite_argument = group.start.words[1]
+    suite = (
+        " ".join(suite_argument.removeprefix("--saved=").rsplit("@", 1))
+        if suite_argument.startswith("--saved=")
+        else suite_argument
+    )
     return f"{suite} on {listed(group.pending_targets, 3)}" if group.pending_targets else suite
 
 

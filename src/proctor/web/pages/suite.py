@@ -88,10 +88,10 @@ def suite(
         "suite.html",
         found=detail,
         suite=detail.saved.suite,
-        answer=_answer(detail),
+        answer=_headline(detail),
         versions=newest_first if older else newest_first[:_MAX_VERSIONS],
         version_count=len(versions),
-        before=_before(versions, detail.saved.suite),
+        before=_previous_version(versions, detail.saved.suite),
         rows=rows[:_PAGE_SIZE],
         following=rows[_PAGE_SIZE - 1].position if len(rows) > _PAGE_SIZE else None,
         after=after,
@@ -131,7 +131,7 @@ def _row(detail: Described, position: int, case: Case) -> CaseEntry:
     return CaseEntry(position=position, case=case, is_held_out=is_held_out, graders=tuple(graders))
 
 
-def _answer(detail: Described) -> str:
+def _headline(detail: Described) -> str:
     suite = detail.saved.suite
     cases = counted(suite.case_count, "case")
     if detail.holdout is not None:
@@ -141,7 +141,7 @@ def _answer(detail: Described) -> str:
     return f"{suite.title}: {cases}, {runs}"
 
 
-def _before(versions: list[Kept], suite: Suite) -> str | None:
+def _previous_version(versions: list[Kept], suite: Suite) -> str | None:
     """Returns the version listed before another one."""
     names = [saved.saved.suite.version for saved in versions]
     index = names.index(suite.version) if suite.version in names else 0
@@ -174,8 +174,8 @@ def changes(request: Request, name: str, old: str = "", new: str = "") -> Respon
         found=suite_diff,
         answer=next(suite_reports.compared(one_line(first.title), one_line(second.title), suite_diff)),
         versions=[saved.saved.suite.version for saved in versions],
-        changed=[(saved, _parts(saved)) for saved in suite_diff.changed[:_MAX_CHANGED_CASES]],
-        header=[_part(change) for change in suite_diff.header],
+        changed=[(saved, _describe_changes(saved)) for saved in suite_diff.changed[:_MAX_CHANGED_CASES]],
+        header=[_describe_change(change) for change in suite_diff.header],
         left_out=max(0, len(suite_diff.changed) - _MAX_CHANGED_CASES),
         command=f"proctor suites diff {shell_quoted(name)} {first.version} {second.version}",
     )
@@ -185,11 +185,11 @@ def _cases(store: Store, suite: Suite) -> Any:
     return (stored_case.case for stored_case in store.cases(suite.content))
 
 
-def _parts(changed: Changed) -> list[dict[str, Any]]:
-    return [_part(change) for change in changed.changes]
+def _describe_changes(changed: Changed) -> list[dict[str, Any]]:
+    return [_describe_change(change) for change in changed.changes]
 
 
-def _part(change: Change) -> dict[str, Any]:
+def _describe_change(change: Change) -> dict[str, Any]:
     """Returns a change; for texts of several lines the removed and added lines with context."""
     old, new = change.old, change.new
     lines: list[tuple[str, str]] = []

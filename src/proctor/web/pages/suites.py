@@ -64,7 +64,7 @@ def suites(
             request,
             "suites.html",
             entries=[],
-            answer=_answer([]),
+            answer=_headline([]),
             deleted=[],
             tiers=_BUILTIN_NAMES,
             **_state(),
@@ -80,7 +80,7 @@ def suites(
         request,
         "suites.html",
         entries=entries,
-        answer=_answer(all_suites),
+        answer=_headline(all_suites),
         deleted=deleted,
         tiers=_BUILTIN_NAMES,
         **_state(sort, down=down, find=find, following=following, after=after),
@@ -103,12 +103,12 @@ def _state(
 def _slice_page(all_suites: list[Overview], after: str) -> tuple[list[Overview], str]:
     """Returns one page of suites, and the name after which the next page begins."""
     names = [overview.name for overview in all_suites]
-    begin = names.index(after) + 1 if after in names else 0
-    page_suites = all_suites[begin : begin + _PAGE_SIZE]
-    return page_suites, page_suites[-1].name if begin + _PAGE_SIZE < len(all_suites) else ""
+    start = names.index(after) + 1 if after in names else 0
+    page_suites = all_suites[start : start + _PAGE_SIZE]
+    return page_suites, page_suites[-1].name if start + _PAGE_SIZE < len(all_suites) else ""
 
 
-def _answer(all_suites: list[Overview]) -> str:
+def _headline(all_suites: list[Overview]) -> str:
     if not all_suites:
         return "No suite is saved yet"
     changed = sum(overview.changed for overview in all_suites)

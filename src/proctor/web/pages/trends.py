@@ -200,11 +200,11 @@ def _trend_page(request: Request, trend: Trend, selection: Found, query: TrendQu
 
 
 def _command(run: Run, query: TrendQuery) -> str:
-    words = ["proctor", "drift", run.suite.digest[:19], "--target", shlex.quote(run.target.name)]
+    command = ["proctor", "drift", run.suite.digest[:19], "--target", shlex.quote(run.target.name)]
     for flag in ("since", "until", "baseline"):
         if getattr(query, flag):
-            words += [f"--{flag}", shlex.quote(getattr(query, flag))]
-    return " ".join(words)
+            command += [f"--{flag}", shlex.quote(getattr(query, flag))]
+    return " ".join(command)
 
 
 # --- choosing ----------------------------------------------------------------------------------------------
@@ -219,10 +219,10 @@ def _choose_page(request: Request, all_runs: Sequence[Run]) -> Response:
     )
 
 
-def _refused_page(request: Request, all_runs: Sequence[Run], query: TrendQuery, why: str) -> Response:
+def _refused_page(request: Request, all_runs: Sequence[Run], query: TrendQuery, error_text: str) -> Response:
     keys = _list_keys(all_runs)
     return render_page(
-        request, "trends_choose.html", 400, pairs=keys, wrong=why, query=query, any_run=bool(all_runs)
+        request, "trends_choose.html", 400, pairs=keys, wrong=error_text, query=query, any_run=bool(all_runs)
     )
 
 

@@ -58,13 +58,13 @@ class ProjectDefaults:
 
     def number(self, flag: str) -> float | None:
         """Returns the number of a flag."""
-        whole = self.value(flag, int)
-        return self.value(flag, float) if whole is None else float(whole)
+        integer = self.value(flag, int)
+        return self.value(flag, float) if integer is None else float(integer)
 
     @property
     def split(self) -> Split:
         """The default split."""
-        return next((one for one in SPLITS if one == self._flags.get("split")), "all")
+        return next((split for split in SPLITS if split == self._flags.get("split")), "all")
 
 
 class RunContext(Struct, frozen=True, kw_only=True):
@@ -121,26 +121,26 @@ def list_allowed_targets(context: RunContext) -> AllowedTargets:
     return AllowedTargets(tuple(targets), file_error)
 
 
-def check_allowed(word: str, allowed_targets: AllowedTargets, environ: Mapping[str, str]) -> None:
+def check_allowed(name: str, allowed_targets: AllowedTargets, environ: Mapping[str, str]) -> None:
     """Refuses a target that may not be called from a page.
 
     Raises:
         UsageError: it is neither listed nor a model of a known service.
     """
-    if word in allowed_targets.names:
+    if name in allowed_targets.names:
         return
-    if not _TARGET_PATTERN.fullmatch(word) or "://" in word or ".." in word:
-        raise UsageError(_not_allowed_message(word))
+    if not _TARGET_PATTERN.fullmatch(name) or "://" in name or ".." in name:
+        raise UsageError(_not_allowed_message(name))
     try:
-        kind = parse_target(word, Params(), environ).kind
+        kind = parse_target(name, Params(), environ).kind
     except UsageError as error:
-        raise UsageError(f"{_not_allowed_message(word)} {error}" if ":" not in word else str(error)) from None
+        raise UsageError(f"{_not_allowed_message(name)} {error}" if ":" not in name else str(error)) from None
     if kind not in _HTTP_KINDS:
-        raise UsageError(_not_allowed_message(word))
+        raise UsageError(_not_allowed_message(name))
 
 
-def _not_allowed_message(word: str) -> str:
+def _not_allowed_message(name: str) -> str:
     return (
-        f"{word[:80]!r} cannot be asked from here. Choose a name of targets.yaml, echo or local, or type a "
+        f"{name[:80]!r} cannot be asked from here. Choose a name of targets.yaml, echo or local, or type a "
         "model of a service, such as openai:gpt-5.2. Anything else needs a name in targets.yaml first."
     )

@@ -43,4 +43,4 @@ def _facts(run: Run, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _reused_answers(row: dict[str, Any]) -> Iterator[str]:
     judged = row["judge"]["cached"]
     counts = ((row["cached"], "from the cache"), (row["reused"], "reused"), (judged, "judgments reused"))
-    return (f"{count:,} {what}" for count, what in counts if count)
+    return (f"{count:,} {source}" for count, source in counts if count)

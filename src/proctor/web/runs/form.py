@@ -186,7 +186,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
             flags=frozenset({"--holdout"} & {f"--{name}" for name in self.numbers}),
             holdout=numbers["holdout"],
             split_method=next(
-                (one for one in ("rank", "shuffle") if one in defaults.texts("split-method")), None
+                (method for method in ("rank", "shuffle") if method in defaults.texts("split-method")), None
             ),
         )
 
@@ -287,16 +287,16 @@ class _FormValidator:
 
     def target_names(self, field: str) -> tuple[str, ...]:
         """Returns the names in a field, and checks that each may be called."""
-        words = tuple(dict.fromkeys(filter(None, map(str.strip, self._raw_form.get(field, ())))))
-        if len(words) > _MAX_NAMES:
+        names = tuple(dict.fromkeys(filter(None, map(str.strip, self._raw_form.get(field, ())))))
+        if len(names) > _MAX_NAMES:
             self.errors[field] = f"Choose at most {_MAX_NAMES}."
             return ()
-        for name in words:
+        for name in names:
             try:
                 self._check(name)
             except UsageError as error:
                 self.errors.setdefault(field, str(error))
-        return words
+        return names
 
     def check_has_target(self, suite: Suite | None, targets: Mapping[str, None], *, needed: bool) -> None:
         """Checks that there is a target, and that targets named by the suite may be called."""
@@ -351,8 +351,8 @@ class _FormValidator:
         """Returns the tags that a case must have; commas within one separate alternatives."""
         return self._tags("all_tag", self._raw_form.get("all_tag", ()))
 
-    def _tags(self, field: str, words: Sequence[str]) -> tuple[str, ...]:
-        tags = tuple(dict.fromkeys(filter(None, map(str.strip, words))))
+    def _tags(self, field: str, texts: Sequence[str]) -> tuple[str, ...]:
+        tags = tuple(dict.fromkeys(filter(None, map(str.strip, texts))))
         if len(tags) > _MAX_NAMES or any(len(tag) > _MAX_TAG_LENGTH or not tag.isprintable() for tag in tags):
             self.errors[field] = f"Give at most {_MAX_NAMES} tags, each of one line."
             return ()

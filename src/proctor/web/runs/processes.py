@@ -227,15 +227,15 @@ class RunProcesses:
         Raises:
             StoreError: the store cannot be read.
         """
-        maker = store.maker(run.id)
-        if maker is None or maker == os.getpid():
+        pid = store.maker(run.id)
+        if pid is None or pid == os.getpid():
             return False
-        return self._signal(maker)
+        return self._signal(pid)
 
     def is_stopping(self, store: Store, run: Run) -> bool:
         """Whether a run was told to stop and is still running."""
-        maker = store.maker(run.id)
-        return maker is not None and maker in self._stopped
+        pid = store.maker(run.id)
+        return pid is not None and pid in self._stopped
 
     def _signal(self, pid: int) -> bool:
         """Interrupts a process, once: a second signal would cut off calls in progress."""
@@ -252,8 +252,8 @@ class RunProcesses:
 
     # --- files ---
 
-    def _path(self, group: str, ending: str) -> Path:
-        return self._folder / f"{group}.{ending}"
+    def _path(self, group: str, extension: str) -> Path:
+        return self._folder / f"{group}.{extension}"
 
     def _newest(self) -> list[StartedRun]:
         names = sorted((path.stem for path in self._folder.glob("*.json")), reverse=True)
@@ -264,9 +264,9 @@ class RunProcesses:
         for path in paths[: max(0, len(paths) - _MAX_STARTS)]:
             start = self.find(path.stem)
             if start is None or not self.is_alive(start):
-                for ending in ("json", "err"):
+                for extension in ("json", "err"):
                     with suppress(OSError):
-                        self._path(path.stem, ending).unlink()
+                        self._path(path.stem, extension).unlink()
 
 
 def get_run_processes(project: Project) -> RunProcesses:
