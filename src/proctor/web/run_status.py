@@ -113,7 +113,7 @@ class RunPoller:
         """
         self._project = project
         self._pacing = Pacing()
-        self._first_lines: dict[str, str] = project.get_shared("openings by run", dict)
+        self._first_lines: dict[str, str] = project.get_shared("first lines by run", dict)
         self._first_error = ""
 
     def snapshot(self, store: Store, run: Run) -> RunSnapshot:

@@ -65,9 +65,9 @@ def get_trial(request: Request, run_id: RunId, position: Position, repeat: Repea
     project = get_project(request)
     with project.store() as store:
         run = load_run(store, run_id)
-        case_detail = _load_case(project, run, position, reveal=run.id in get_session(request).revealed)
+        detail = _load_case(project, run, position, reveal=run.id in get_session(request).revealed)
     try:
-        return json_response(_row(case_detail, repeat))
+        return json_response(_row(detail, repeat))
     except NothingSelected as error:
         raise PageNotFound(str(error)) from None
 
@@ -79,5 +79,5 @@ def _load_case(project: Project, run: Run, position: int, *, reveal: bool) -> As
         raise PageNotFound(str(error)) from None
 
 
-def _row(case_detail: AskedCase, repeat: int) -> dict[str, Any]:
-    return {"position": case_detail.position, **trial_row(case_detail.run, case_detail.row(repeat))}
+def _row(detail: AskedCase, repeat: int) -> dict[str, Any]:
+    return {"position": detail.position, **trial_row(detail.run, detail.row(repeat))}

@@ -49,18 +49,18 @@ class AttachmentView(Struct, frozen=True):
 @router.get("/runs/{run_id}/cases/{position}")
 def case(request: Request, run_id: str, position: int, repeat: int | None = None) -> Response:
     """Shows a case of a run, with one of its repeats."""
-    case_detail = _load_case(request, run_id, position, history=True)
-    row = case_detail.rows[0] if repeat is None else _row(case_detail, repeat)
+    detail = _load_case(request, run_id, position, history=True)
+    row = detail.rows[0] if repeat is None else _row(detail, repeat)
     run_summary = get_project(request).cataloguer.look(run_id, _TIMEOUT_S)
-    before, after = _neighbours(request, case_detail, row)
+    before, after = _neighbours(request, detail, row)
     visible_row, thinking = _without_thinking(row)
     return render_page(
         request,
         "case.html",
-        asked_case=case_detail,
+        asked_case=detail,
         row=visible_row,
         thinking=thinking,
-        answer=(f"repeat {row.trial.repeat} " if case_detail.planned > 1 else "") + briefly(row),
+        answer=(f"repeat {row.trial.repeat} " if detail.planned > 1 else "") + briefly(row),
         facts=_facts(row),
         files=_files(row),
         own_messages=() if row.trial.output is None else row.trial.output.messages,
@@ -69,7 +69,7 @@ def case(request: Request, run_id: str, position: int, repeat: int | None = None
         run_summary=run_summary,
         longest=MAX_TEXT_LENGTH,
         filters=filter_query(request),
-        command=_command(case_detail),
+        command=_command(detail),
         score_of=score_of,
         spoken=lambda other: _without_thinking(other)[0].trial.output,
     )
@@ -78,17 +78,17 @@ def case(request: Request, run_id: str, position: int, repeat: int | None = None
 @router.get("/runs/{run_id}/cases/{position}/{repeat}.json")
 def raw(request: Request, run_id: str, position: int, repeat: int) -> Response:
     """Returns one trial with its case as JSON."""
-    case_detail = _load_case(request, run_id, position)
-    row = _row(case_detail, repeat)
-    data = {**trial_row(case_detail.run, row), "position": position, "case": to_builtins(row.case)}
+    detail = _load_case(request, run_id, position)
+    row = _row(detail, repeat)
+    data = {**trial_row(detail.run, row), "position": position, "case": to_builtins(row.case)}
     return Response(_utf8(as_json(data) + "\n"), media_type="application/json")
 
 
 @router.get("/runs/{run_id}/cases/{position}/attachments/{number}")
 def attachment(request: Request, run_id: str, position: int, number: int) -> Response:
     """Sends an attachment as a download, so that no browser runs it."""
-    case_detail = _load_case(request, run_id, position)
-    files = _files(case_detail.rows[0])
+    detail = _load_case(request, run_id, position)
+    files = _files(detail.rows[0])
     if not 0 <= number < len(files):
         raise PageNotFound("This case has no such attachment, or it is sealed.")
     attached_file = files[number].attachment
@@ -119,9 +119,9 @@ def _load_case(request: Request, run_id: str, position: int, *, history: bool = 
             raise PageNotFound(str(error)) from None
 
 
-def _row(case_detail: AskedCase, repeat: int) -> Row:
+def _row(detail: AskedCase, repeat: int) -> Row:
     try:
-        return case_detail.row(repeat)
+        return detail.row(repeat)
     except NothingSelected as error:
         raise PageNotFound(str(error)) from None
 
@@ -187,10 +187,10 @@ def _tokens(input_tokens: int, output_tokens: int, cached_tokens: int) -> str:
     )
 
 
-def _command(case_detail: AskedCase) -> str:
+def _command(detail: AskedCase) -> str:
     """Returns the command that shows the same."""
-    line = f"proctor runs show {case_detail.run.id} --case {shlex.quote(case_detail.rows[0].trial.case_id)}"
-    return f"{line} --reveal" if case_detail.is_held_out and not case_detail.sealed else line
+    line = f"proctor runs show {detail.run.id} --case {shlex.quote(detail.rows[0].trial.case_id)}"
+    return f"{line} --reveal" if detail.is_held_out and not detail.sealed else line
 
 
 def _utf8(text: str) -> bytes:
@@ -201,9 +201,9 @@ def _utf8(text: str) -> bytes:
 # --- neighbours --------------------------------------------------------------------------------------------
 
 
-def _neighbours(request: Request, case_detail: AskedCase, row: Row) -> tuple[str | None, str | None]:
+def _neighbours(request: Request, detail: AskedCase, row: Row) -> tuple[str | None, str | None]:
     """Returns the addresses of the trials before and after this one within the current filter."""
-    project, run = get_project(request), case_detail.run
+    project, run = get_project(request), detail.run
     before, after = project.catalogue.around(
         run.id,
         parse_filter(request),
@@ -216,7 +216,7 @@ def _neighbours(request: Request, case_detail: AskedCase, row: Row) -> tuple[str
     def address(position: tuple[int, int] | None) -> str | None:
         if position is None:
             return None
-        repeat = position[1] if case_detail.planned > 1 or position[1] else None
+        repeat = position[1] if detail.planned > 1 or position[1] else None
         return url(f"/runs/{run.id}/cases/{position[0]}", repeat=repeat, **filters)
 
     return address(before), address(after)
