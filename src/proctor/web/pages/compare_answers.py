@@ -88,27 +88,17 @@ def answers(
         runs=(before.asked_case.run, after.asked_case.run), kind=kind, split=split, by_digest=by_digest
     )
     previous, following = _neighbours(request, navigation, after.row)
-    baseline_output, candidate_output = before.row.trial.output, after.row.trial.output
-    diff = (
-        None
-        if baseline_output is None or candidate_output is None
-        else wordwise(baseline_output.text[:MAX_TEXT_LENGTH], candidate_output.text[:MAX_TEXT_LENGTH])
-    )
-    left_out = max(
-        (
-            len(output.text) - MAX_TEXT_LENGTH
-            for output in (baseline_output, candidate_output)
-            if output is not None
-        ),
-        default=0,
-    )
+    texts = [side.row.trial.output.text for side in (before, after) if side.row.trial.output is not None]
+    diff = None
+    if len(texts) == 2:
+        diff = wordwise(texts[0][:MAX_TEXT_LENGTH], texts[1][:MAX_TEXT_LENGTH])
     return render_page(
         request,
         "compare_answers.html",
         sides=(before, after),
         answer=_headline(before.row, after.row),
         found=diff,
-        left_out=max(0, left_out),
+        left_out=max(0, *(len(text) - MAX_TEXT_LENGTH for text in texts)) if texts else 0,
         longest=MAX_TEXT_LENGTH,
         pieces=(diff.before, diff.after) if diff else ((), ()),
         scores=list(_scores(before.row, after.row)),
