@@ -30,8 +30,8 @@ from proctor.services.suites.draft import save
 from proctor.services.suites.upload import of_text
 from proctor.web.app import PAGES
 from proctor.web.client_limits import DEFAULT_LIMITS, ServerLimits
-from proctor.web.project import Site
-from proctor.web.server import bound, hosts_of, make_server
+from proctor.web.project import Project
+from proctor.web.server import allowed_hosts, bind_socket, make_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -57,7 +57,7 @@ class Answer:
 class Served:
     """A server on a port of its own, and one browser's cookie."""
 
-    def __init__(self, site: Site, port: int, running: uvicorn.Server) -> None:
+    def __init__(self, site: Project, port: int, running: uvicorn.Server) -> None:
         self.site = site
         self._running = running
         self.port = port
@@ -177,17 +177,17 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def site(project: Path) -> Site:
+def site(project: Path) -> Project:
     """A site over that folder; a test may change it before it asks for `server`."""
-    return Site(project / ".proctor" / "proctor.db", folder=project)
+    return Project(project / ".proctor" / "proctor.db", folder=project)
 
 
 @contextmanager
-def served(site: Site, limits: ServerLimits = DEFAULT_LIMITS) -> Iterator[Served]:
+def served(site: Project, limits: ServerLimits = DEFAULT_LIMITS) -> Iterator[Served]:
     """A site's server, running for as long as the block lasts; fixtures of a module may share one."""
-    with closing(bound("127.0.0.1", 0, exactly=True)) as made:
+    with closing(bind_socket("127.0.0.1", 0, exactly=True)) as made:
         port = made.getsockname()[1]
-        site.hosts = hosts_of("127.0.0.1", port)
+        site.hosts = allowed_hosts("127.0.0.1", port)
         running = make_server(site, limits=limits)
         thread = Thread(target=running.run, kwargs={"sockets": [made]}, daemon=True)
         thread.start()
@@ -207,18 +207,18 @@ READING = (
     "run_status",
     "pages.trends",
 )
-"""The modules of pages that are shown without what takes longer than their `_PATIENCE_S`."""
+"""The modules of pages that are shown without what takes longer than their `_TIMEOUT_S`."""
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy this machine is, what a page reads or makes before it is shown is waited for."""
     for name in (*READING, "api.trials"):
-        monkeypatch.setattr(f"proctor.web.{name}._PATIENCE_S", PATIENCE_S)
+        monkeypatch.setattr(f"proctor.web.{name}._TIMEOUT_S", PATIENCE_S)
 
 
 @pytest.fixture
-def server(site: Site) -> Iterator[Served]:
+def server(site: Project) -> Iterator[Served]:
     """The site's server, running."""
     with served(site) as running:
         yield running
@@ -327,7 +327,7 @@ def serving() -> Callable[..., AbstractContextManager[Served]]:
 def save_suite() -> Callable[..., str]:
     """Saves the text of a suite in a site's store under a name, as the page does; gives its version."""
 
-    def keep(site: Site, name: str, text: str, file_name: str = "cases.jsonl") -> str:
+    def keep(site: Project, name: str, text: str, file_name: str = "cases.jsonl") -> str:
         with site.store() as store:
             return str(save(store, of_text(text, file_name), name=name).suite.version)
 
@@ -338,7 +338,7 @@ def save_suite() -> Callable[..., str]:
 def make_runs() -> Callable[..., list[Run]]:
     """Makes runs of saved suites in a site's store, each by its own target, without any process."""
 
-    def make(site: Site, suite: str, *targets: str, **fields: Any) -> list[Run]:
+    def make(site: Project, suite: str, *targets: str, **fields: Any) -> list[Run]:
         def work() -> list[Run]:
             with site.store() as store:
                 session = Session(store, site.environ, lambda event: None, folder=site.store_path.parent)

@@ -18,8 +18,8 @@ from jsonschema import Draft202012Validator
 
 from patience import wait_until
 from proctor.cli.main import _invoke
-from proctor.web.api.responses import body_of
-from proctor.web.project import Site
+from proctor.web.api.responses import encode_json
+from proctor.web.project import Project
 
 Ask = Callable[..., Any]
 SECRET = "kestrel"
@@ -159,7 +159,7 @@ def test_the_whole_workflow_from_a_text_to_a_verified_certificate(ask: Ask) -> N
 
 
 @pytest.fixture
-def stored(site: Site, project: Path) -> str:
+def stored(site: Project, project: Path) -> str:
     """The id of a run of twelve cases on `echo`, of which it passes six; three are held out."""
     (project / "birds.jsonl").write_text(cases(12), encoding="utf-8")
     site.store_path.parent.mkdir()
@@ -169,7 +169,7 @@ def stored(site: Site, project: Path) -> str:
 
 
 def test_a_run_is_told_as_the_command_line_tells_it(
-    ask: Ask, stored: str, site: Site, capsys: pytest.CaptureFixture[str]
+    ask: Ask, stored: str, site: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = ["--store", str(site.store_path), "--json"]
 
@@ -219,7 +219,7 @@ def test_a_suite_and_a_run_can_hold_nothing_out(ask: Ask, stored: str) -> None:
     ask("POST", "/estimates", {**wanted, "holdout": 1}, status=422)
 
 
-def test_a_list_of_runs_tells_no_rate_of_a_holdout_alone(ask: Ask, stored: str, site: Site) -> None:
+def test_a_list_of_runs_tells_no_rate_of_a_holdout_alone(ask: Ask, stored: str, site: Project) -> None:
     words = ["run", "birds.jsonl", "--target", "echo", "--quiet", "--split", "holdout"]
     _invoke([*words, "--store", str(site.store_path)])
     alone, whole = ask("GET", "/runs")["runs"]
@@ -230,7 +230,7 @@ def test_a_list_of_runs_tells_no_rate_of_a_holdout_alone(ask: Ask, stored: str, 
     assert ask("GET", "/suite", name="birds")["looks"][1:] == []
 
 
-def test_lists_come_in_pages(ask: Ask, stored: str, site: Site) -> None:
+def test_lists_come_in_pages(ask: Ask, stored: str, site: Project) -> None:
     _invoke(["run", "birds.jsonl", "--target", "mock:x", "--quiet", "--store", str(site.store_path)])
     first = ask("GET", "/runs", limit=1)
     second = ask("GET", "/runs", limit=1, after=first["next"])
@@ -351,7 +351,7 @@ UNWANTED: list[tuple[dict[str, Any], str]] = [
 
 
 def test_a_run_that_cannot_be_is_refused_with_the_field_and_nothing_is_started(
-    ask: Ask, stored: str, site: Site
+    ask: Ask, stored: str, site: Project
 ) -> None:
     for wanted, field in UNWANTED:
         for path in ("/runs", "/estimates"):
@@ -480,7 +480,7 @@ def test_what_another_site_could_send_changes_nothing(server: Any) -> None:
     assert json.loads(server.get("/api/v1/suites").data) == {"suites": []}
 
 
-def test_without_the_token_nothing_is_told(site: Site, server: Any) -> None:
+def test_without_the_token_nothing_is_told(site: Project, server: Any) -> None:
     site.token = "a token of tests"
     for shown in ("", "Bearer", "Bearer a token", "Basic a token of tests"):
         told = server.get("/api/v1/openapi.json", **({"Authorization": shown} if shown else {}))
@@ -492,11 +492,11 @@ def test_without_the_token_nothing_is_told(site: Site, server: Any) -> None:
 def test_what_json_cannot_say_is_null_or_escaped() -> None:
     nan, inf = float("nan"), float("inf")
     assert (
-        body_of({"a": nan, "b": [inf, -inf, 1.5], "c": "ü"})
+        encode_json({"a": nan, "b": [inf, -inf, 1.5], "c": "ü"})
         == '{"a": null, "b": [null, null, 1.5], "c": "ü"}'.encode()
     )
-    assert body_of('{"a": NaN, "b": -Infinity}') == b'{"a": null, "b": null}'
-    assert json.loads(body_of({"a": "\ud800", "b": nan})) == {"a": "\ud800", "b": None}
+    assert encode_json('{"a": NaN, "b": -Infinity}') == b'{"a": null, "b": null}'
+    assert json.loads(encode_json({"a": "\ud800", "b": nan})) == {"a": "\ud800", "b": None}
 
 
 # --- the document and its page -----------------------------------------------------------------------------

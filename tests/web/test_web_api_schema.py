@@ -14,7 +14,7 @@ import pytest
 
 from proctor.cli.main import _invoke
 from proctor.web.app import make_app
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 STARTING = ["start_run", "resume_run", "make_certificate", "verify_bundle"]
 """What starts processes when it is asked rightly; `test_web_api` asks that."""
@@ -23,7 +23,7 @@ OF_THE_WORLD = ["save_suite", "validate_suite", "export_suite", "estimate_run", 
 
 
 @pytest.fixture
-def stored(site: Site, project: Path) -> str:
+def stored(site: Project, project: Path) -> str:
     """The id of a run of twelve cases, some held out, of which the target passes six."""
     lines = (
         {"id": f"t{n}", "input": f"say {n}", "expected": f"say {n}" if n % 2 else "no", "scorer": "exact"}
@@ -47,7 +47,7 @@ class Heard(NamedTuple):
 
 
 def heard(
-    site: Site, *, examples: int, coverage: bool, known: Mapping[str, Any] = {}, token: str | None = None
+    site: Project, *, examples: int, coverage: bool, known: Mapping[str, Any] = {}, token: str | None = None
 ) -> Heard:
     """What schemathesis hears when it asks all that the document of a site has.
 
@@ -108,7 +108,7 @@ def heard(
     return found
 
 
-def test_every_value_at_an_edge_is_answered_as_documented(site: Site, stored: str) -> None:
+def test_every_value_at_an_edge_is_answered_as_documented(site: Project, stored: str) -> None:
     known = {"path.run_id": stored, "query.name": "s", "path.position": 3, "path.repeat": 0}
     found = heard(site, examples=2, coverage=True, known=known)
     assert found.wrong == []
@@ -117,7 +117,7 @@ def test_every_value_at_an_edge_is_answered_as_documented(site: Site, stored: st
     assert 401 not in found.statuses
 
 
-def test_whatever_a_stranger_asks_is_answered_as_documented(site: Site, stored: str) -> None:
+def test_whatever_a_stranger_asks_is_answered_as_documented(site: Project, stored: str) -> None:
     found = heard(site, examples=10, coverage=False, token="a token of tests")
     assert found.wrong == []
     assert len(found.asked) > 20

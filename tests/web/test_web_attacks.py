@@ -16,9 +16,9 @@ import pytest
 from patience import PATIENCE_S
 from proctor.model import Run
 from proctor.services.suites.zip_upload import packed
-from proctor.web.browser_sessions import Visitor, Visitors
-from proctor.web.project import Site
-from proctor.web.security import MOST_FIELDS, MOST_OF_STRANGERS
+from proctor.web.browser_sessions import BrowserSession, BrowserSessions
+from proctor.web.project import Project
+from proctor.web.security import MAX_ANONYMOUS_BYTES, MAX_FIELDS
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served
@@ -107,7 +107,7 @@ def test_cookies_of_other_servers_of_this_host_hide_none_of_ours(server: Served,
 
 
 def test_a_form_has_so_many_fields_and_no_more(server: Served) -> None:
-    body = "&".join([f"csrf={server.token()}", *(["a=1"] * (MOST_FIELDS + 1))]).encode()
+    body = "&".join([f"csrf={server.token()}", *(["a=1"] * (MAX_FIELDS + 1))]).encode()
     answer = server.send("POST", "/suites/check", body, FORM)
     assert answer.status == 400
     assert "Too many fields" in answer.text
@@ -130,8 +130,8 @@ def test_whoever_goes_away_in_the_middle_is_no_fault(
 
 class TestStrangers:
     @pytest.fixture
-    def site(self, project: Path) -> Site:
-        return Site(project / ".proctor" / "proctor.db", folder=project, token=TOKEN)
+    def site(self, project: Path) -> Project:
+        return Project(project / ".proctor" / "proctor.db", folder=project, token=TOKEN)
 
     def test_no_route_answers_them(self, server: Served, routes: list[tuple[str, str]]) -> None:
         document = json.loads(server.get("/api/v1/openapi.json", Authorization=f"Bearer {TOKEN}").text)
@@ -148,7 +148,7 @@ class TestStrangers:
                 assert server.send(method.upper(), f"/api/v1{filled}").status == 401, path
 
     def test_they_send_little(self, server: Served) -> None:
-        body = b"token=" + b"x" * MOST_OF_STRANGERS
+        body = b"token=" + b"x" * MAX_ANONYMOUS_BYTES
         assert server.send("POST", "/login", body, FORM).status == 413
         chunk = f"{len(body):x}\r\n{body.decode()}\r\n0\r\n\r\n"
         head = f"POST /login HTTP/1.1\nHost: {server.host}\nTransfer-Encoding: chunked"
@@ -156,7 +156,7 @@ class TestStrangers:
         status = raw(server, f"{head}\nContent-Type: {kind}\nConnection: close\n\n" + chunk.replace("\r", ""))
         assert status.startswith("HTTP/1.1 413 ")
         assert server.post("/login", {"token": TOKEN}).status == 303
-        body = f"csrf={server.token()}&text=".encode() + b"x" * MOST_OF_STRANGERS
+        body = f"csrf={server.token()}&text=".encode() + b"x" * MAX_ANONYMOUS_BYTES
         assert server.send("POST", "/suites/check", body, FORM).status == 200
 
     def test_a_cookie_that_somebody_else_knows_is_worth_nothing_after_the_door(self, server: Served) -> None:
@@ -191,13 +191,13 @@ class TestStrangers:
 
 
 def test_a_crowd_of_strangers_pushes_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proctor.web.browser_sessions._MOST", 10)
-    visitors, let_in = Visitors(), Visitor()
-    visitors.keep(let_in)
-    visitors.admit(let_in)
-    crowd = [Visitor() for _ in range(30)]
+    monkeypatch.setattr("proctor.web.browser_sessions._MAX_SESSIONS", 10)
+    visitors, let_in = BrowserSessions(), BrowserSession()
+    visitors.add(let_in)
+    visitors.log_in(let_in)
+    crowd = [BrowserSession() for _ in range(30)]
     for stranger in crowd:
-        visitors.keep(stranger)
+        visitors.add(stranger)
     assert visitors.find(let_in.id) is let_in
     assert [visitors.find(one.id) is one for one in crowd] == [False] * 21 + [True] * 9
 
@@ -313,7 +313,7 @@ def test_a_body_that_is_made_to_break_is_answered(server: Served, body: bytes, s
 
 
 def test_nobody_has_what_was_shown_to_another(
-    server: Served, site: Site, save_suite: Callable[..., str], make_runs: Callable[..., list[Run]]
+    server: Served, site: Project, save_suite: Callable[..., str], make_runs: Callable[..., list[Run]]
 ) -> None:
     save_suite(site, "ten", LINES)
     (run,) = make_runs(site, "ten", "echo")
@@ -348,7 +348,7 @@ def test_an_upload_is_held_for_whoever_sent_it(server: Served) -> None:
     assert "secret1" not in answer.text
 
 
-def certificate_of(site: Site, run: Run) -> None:
+def certificate_of(site: Project, run: Run) -> None:
     """A certificate with its full bundle, as they lie beside the store."""
     folder = site.store_path.parent / "certificates" / run.id
     folder.mkdir(parents=True)
@@ -361,7 +361,7 @@ def certificate_of(site: Site, run: Run) -> None:
 
 
 def test_a_program_that_takes_the_full_bundle_has_looked_at_the_holdout(
-    server: Served, site: Site, save_suite: Callable[..., str], make_runs: Callable[..., list[Run]]
+    server: Served, site: Project, save_suite: Callable[..., str], make_runs: Callable[..., list[Run]]
 ) -> None:
     save_suite(site, "ten", LINES)
     (run,) = make_runs(site, "ten", "echo")
@@ -379,7 +379,7 @@ def test_a_program_that_takes_the_full_bundle_has_looked_at_the_holdout(
 
 
 def test_no_message_tells_where_keys_are(
-    server: Served, site: Site, save_suite: Callable[..., str], make_runs: Callable[..., list[Run]]
+    server: Served, site: Project, save_suite: Callable[..., str], make_runs: Callable[..., list[Run]]
 ) -> None:
     save_suite(site, "ten", LINES)
     (run,) = make_runs(site, "ten", "echo")

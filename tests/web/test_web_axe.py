@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from playwright.sync_api import expect
 
 from proctor.model import Run, Settings
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -82,7 +82,7 @@ def suite(count: int = 16, wording: str = "What is") -> str:
 def empty(tmp_path_factory: pytest.TempPathFactory, serving: Any) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("empty")
     with serving(
-        Site(folder / "proctor.db", folder=folder, environ={"PROCTOR_KEYS": str(folder / "keys")})
+        Project(folder / "proctor.db", folder=folder, environ={"PROCTOR_KEYS": str(folder / "keys")})
     ) as at:
         yield at
 
@@ -97,7 +97,7 @@ def filled(
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as aside:
         patch.chdir(folder)
         patch.setenv("PROCTOR_KEYS", str(folder / "keys"))
-        site = Site(folder / ".proctor" / "proctor.db", folder=folder)
+        site = Project(folder / ".proctor" / "proctor.db", folder=folder)
         save_suite(site, "exam", suite())
         save_suite(site, "exam", suite(wording="How much is"))
         save_suite(site, "other", suite(6))
@@ -141,7 +141,7 @@ def write_targets(folder: Path) -> None:
     (folder / "gated.py").write_text(GATED, encoding="utf-8")
 
 
-def held_out(site: Site, run: Run) -> int:
+def held_out(site: Project, run: Run) -> int:
     """The position of a case that is held out."""
     with site.store() as store:
         return next(kept.trial.position for kept in store.trials(run.id) if kept.trial.split == "holdout")

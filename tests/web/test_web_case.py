@@ -16,7 +16,7 @@ import pytest
 from proctor.model import Run, Selection, Settings
 from proctor.reports.runs.serialize import trial_row
 from proctor.services.runs.reading.report import rows_of
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served
@@ -69,7 +69,7 @@ class World:
 @pytest.fixture(scope="module")
 def world(
     tmp_path_factory: pytest.TempPathFactory,
-    serving: Callable[[Site], AbstractContextManager[Served]],
+    serving: Callable[[Project], AbstractContextManager[Served]],
     save_suite: Callable[..., str],
     make_runs: Callable[..., list[Run]],
 ) -> Iterator[World]:
@@ -79,7 +79,7 @@ def world(
     (folder / "a.jsonl").write_text(json.dumps(answers), encoding="utf-8")
     both = {name: ["It is Paris.", "It is Rome.", "It is Paris."] for name in answers}
     (folder / "b.jsonl").write_text(json.dumps(both), encoding="utf-8")
-    site = Site(folder / ".proctor" / "proctor.db", folder=folder)
+    site = Project(folder / ".proctor" / "proctor.db", folder=folder)
     save_suite(site, "caps", suite())
     few = Settings(selection=Selection(limit=1))
     (one,) = make_runs(site, "caps", f"scripted:{folder}/a.jsonl")
@@ -126,7 +126,7 @@ def test_of_a_very_long_answer_the_beginning_is_shown_and_the_raw_trial_has_all(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = next(n for n in world.dev if n % 2)
-    monkeypatch.setattr("proctor.web.pages.case.LONGEST", 5)
+    monkeypatch.setattr("proctor.web.pages.case.MAX_TEXT_LENGTH", 5)
     text = world.page(place)
     assert re.search(r"It is(</mark>)?… \([0-9,]+ more characters\)", text)
     assert "Paris." in world.server.get(f"/runs/{world.run.id}/cases/{place}/0.json").text

@@ -197,7 +197,7 @@ def test_a_certificate_that_cannot_be_made_again_stays_as_it_was(project: Path, 
 def test_what_takes_long_is_followed_and_opens_again_when_it_is_done(
     project: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(certificates, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(certificates, "_TIMEOUT_S", 0.0)
     run_id = run_of()
     answer = server.post("/certificates", {"run": run_id})
     again = server.another().post("/certificates", {"run": run_id})  # somebody else wants it too
@@ -252,7 +252,7 @@ def test_what_is_no_bundle_is_told_in_a_sentence(
 def test_a_bundle_that_takes_too_long_is_given_up(
     project: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundle_checks, "VERIFYING_S", 0.001)
+    monkeypatch.setattr(bundle_checks, "VERIFY_TIMEOUT_S", 0.001)
     data = bundle_of(run_of(), "--no-sign")
     assert "It could not be checked in 0.001 seconds." in verify(server, data)
 

@@ -22,9 +22,9 @@ from proctor.errors import ExitCode
 from proctor.model import Run, Settings
 from proctor.reports.comparison import sentences as words
 from proctor.services.analysis import compare as comparing
-from proctor.web.comparison_tasks import Memory
-from proctor.web.project import Site
-from proctor.web.tasks import Desk, Told
+from proctor.web.comparison_tasks import FactsCache
+from proctor.web.project import Project
+from proctor.web.tasks import ProgressCallback, TaskRunner
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served
@@ -62,7 +62,7 @@ def address(*runs: Run) -> str:
 @pytest.fixture(scope="module")
 def world(
     tmp_path_factory: pytest.TempPathFactory,
-    serving: Callable[[Site], AbstractContextManager[Served]],
+    serving: Callable[[Project], AbstractContextManager[Served]],
     save_suite: Callable[..., str],
     make_runs: Callable[..., list[Run]],
 ) -> Iterator[World]:
@@ -75,7 +75,7 @@ def world(
         if name == "better":
             said["case-00" + HOSTILE] = "It is Rome."
         (folder / f"{name}.jsonl").write_text(json.dumps(said), encoding="utf-8")
-    site = Site(folder / ".proctor" / "proctor.db", folder=folder)
+    site = Project(folder / ".proctor" / "proctor.db", folder=folder)
     save_suite(site, "caps", suite())
     save_suite(site, "caps2", suite("caps2", "Rome"))
     targets = [f"scripted:{folder}/{name}.jsonl" for name in ("worse", "better", "third")]
@@ -136,7 +136,7 @@ def test_a_long_list_of_flips_is_offered_up_to_what_one_reads(
     shown, more = listed("&flips=2")
     assert (shown, more.startswith("All 12")) == (2, True)
     assert listed("")[0] == 12
-    monkeypatch.setattr("proctor.web.pages.compare._MOST_FLIPS", 5)
+    monkeypatch.setattr("proctor.web.pages.compare._MAX_FLIPS", 5)
     assert listed("&flips=2")[1].startswith("The first 5")
     shown, more = listed("&flips=100")
     assert (shown, more.startswith("…and 7 more: proctor compare")) == (5, True)
@@ -145,7 +145,7 @@ def test_a_long_list_of_flips_is_offered_up_to_what_one_reads(
 def test_of_very_long_answers_the_beginnings_are_compared_which_is_said(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proctor.web.pages.compare_answers.LONGEST", 5)
+    monkeypatch.setattr("proctor.web.pages.compare_answers.MAX_TEXT_LENGTH", 5)
     text = world.server.page(f"{address(world.worse, world.better).replace('?', '/answers?')}&position=8")
     assert "the first 5 characters are shown and compared here" in text
     assert "They are the same so far." in text
@@ -248,14 +248,14 @@ def test_answers_of_one_run_or_of_no_place_are_not_there(world: World) -> None:
 def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk, may_end = world.server.site.shared("desk", Desk), Event()
+    tasks, may_end = world.server.site.get_shared("tasks", TaskRunner), Event()
 
-    def slow(told: Told) -> bool:
+    def slow(told: ProgressCallback) -> bool:
         told(7, 20)
         return may_end.wait(PATIENCE_S)
 
-    before = [desk.ask(("slow", number), slow, "trials read") for number in range(2)]
-    monkeypatch.setattr("proctor.web.pages.compare._PATIENCE_S", 0.05)
+    before = [tasks.submit(("slow", number), slow, "trials read") for number in range(2)]
+    monkeypatch.setattr("proctor.web.pages.compare._TIMEOUT_S", 0.05)
     runs = address(world.third, world.better)
     text = world.server.page(runs)
     assert heading(text) == "Reading 2 runs"
@@ -270,7 +270,7 @@ def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
     followed = world.server.get(unescape(events[1]))
     assert followed.headers["content-type"].startswith("text/event-stream")
     assert followed.text.endswith("event: done\ndata: \n\n")
-    monkeypatch.setattr("proctor.web.pages.compare._PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr("proctor.web.pages.compare._TIMEOUT_S", PATIENCE_S)
     assert "20 cases" in heading(world.server.page(runs))
 
 
@@ -308,13 +308,13 @@ def test_a_command_that_the_choice_of_runs_suggests_works_as_it_stands(
 
 
 def test_the_facts_of_runs_are_kept_while_there_is_room(world: World) -> None:
-    memory, reads = Memory(most=2 * CASES), []
+    memory, reads = FactsCache(max_trials=2 * CASES), []
 
     def told(done: int, total: int) -> None:
         reads.append((done, total))
 
     with world.server.site.store() as store:
-        first = memory.facts(store, [world.worse, world.better], by_digest=False, told=told)
+        first = memory.facts(store, [world.worse, world.better], by_digest=False, on_progress=told)
         again = memory.facts(store, [world.better, world.worse], by_digest=False)
         assert [one.cases for one in again] == [first[1].cases, first[0].cases]
         assert again[0].cases is first[1].cases
@@ -325,17 +325,17 @@ def test_the_facts_of_runs_are_kept_while_there_is_room(world: World) -> None:
 
 
 def test_the_same_is_done_once_and_an_error_is_raised_where_it_is_asked_for() -> None:
-    desk, made = Desk(), list[int]()
+    runner, made = TaskRunner(), list[int]()
 
     def make(_told: object) -> str:
         made.append(1)
         return "done"
 
-    tasks = [desk.ask("a", make, "things") for _ in range(3)]
+    tasks = [runner.submit("a", make, "things") for _ in range(3)]
     assert [task.wait(10) for task in tasks] == [True] * 3
     assert [task.result() for task in tasks] == ["done"] * 3
     assert made == [1]
-    failing = desk.ask("b", lambda _told: 1 // 0, "things")
+    failing = runner.submit("b", lambda _told: 1 // 0, "things")
     assert failing.wait(10)
     with pytest.raises(ZeroDivisionError):
         failing.result()

@@ -20,7 +20,7 @@ from playwright.sync_api import expect
 from proctor.errors import ProctorError
 from proctor.model import Label, Settings
 from proctor.safe_text import visible
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 if TYPE_CHECKING:
     from playwright.sync_api import Dialog, Page, Route
@@ -128,7 +128,7 @@ def world(
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("PROCTOR_KEYS", str(folder / "keys"))
-        site = Site(folder / ".proctor" / "proctor.db", folder=folder)
+        site = Project(folder / ".proctor" / "proctor.db", folder=folder)
         save_suite(site, "all", suite)
         save_suite(site, "all", cases_of(texts[1:] + texts[:1]))
         for text in NAMED:

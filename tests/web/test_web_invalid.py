@@ -14,7 +14,7 @@ from proctor.model import Run
 from proctor.services.runs.execution.session import Session
 from proctor.services.runs.reading.estimate import estimated
 from proctor.services.runs.request import Request
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served
@@ -23,7 +23,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture
-def run(site: Site, project: Path) -> Run:
+def run(site: Project, project: Path) -> Run:
     """A run of one case that passes and one that is invalid, at position 1."""
     rows: list[dict[str, Any]] = [
         {"id": "a", "input": "x", "expected": "x"},
@@ -54,7 +54,7 @@ def test_the_page_of_its_suite_shows_it(server: Served, run: Run) -> None:
     assert HOSTILE not in page
 
 
-def test_no_estimate_sends_it(site: Site, run: Run) -> None:
+def test_no_estimate_sends_it(site: Project, run: Run) -> None:
     with site.store() as store:
         request = Request(stored=(run.suite.name,), targets=("echo",))
         made = estimated(store, request, site.environ, folder=site.store_path.parent)

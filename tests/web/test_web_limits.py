@@ -16,10 +16,10 @@ import pytest
 
 from patience import PATIENCE_S, wait_until
 from proctor.web.client_limits import EventStreams, ServerLimits, client_key
-from proctor.web.event_hub import PAUSE_PER_WATCH_S, Watch, Watches
-from proctor.web.project import Site
-from proctor.web.run_status import Seen
-from proctor.web.security import Refused
+from proctor.web.event_hub import PAUSE_PER_WATCHER_S, EventHub, Watcher
+from proctor.web.project import Project
+from proctor.web.run_status import LiveSection
+from proctor.web.security import RequestRefused
 
 if TYPE_CHECKING:
     from tests.web.conftest import Gate, Served
@@ -86,7 +86,7 @@ FORM = "POST /login HTTP/1.1\nHost: {own}\nContent-Type: application/x-www-form-
 
 @pytest.mark.parametrize("start", ["GET /login HTT", "GET /login HTTP/1.1\nHost: {own}\nX: ", "GET "])
 def test_a_half_sent_head_ends_with_a_sentence(
-    site: Site, serving: Serving, lines: Callable[..., Line], start: str
+    site: Project, serving: Serving, lines: Callable[..., Line], start: str
 ) -> None:
     with serving(site, ServerLimits(request_head_s=0.2)) as server:
         answer = wait_until(lambda: lines(server, start).rest())
@@ -95,7 +95,7 @@ def test_a_half_sent_head_ends_with_a_sentence(
 
 
 def test_bytes_that_drip_do_not_extend_the_time_for_a_head(
-    site: Site, serving: Serving, lines: Callable[..., Line]
+    site: Project, serving: Serving, lines: Callable[..., Line]
 ) -> None:
     with serving(site, ServerLimits(request_head_s=0.2)) as server:
         line = lines(server, "GET /login HTTP/1.1\nHost: {own}\nX: ")
@@ -103,7 +103,7 @@ def test_bytes_that_drip_do_not_extend_the_time_for_a_head(
 
 
 def test_the_next_request_of_a_connection_has_the_same_time(
-    site: Site, serving: Serving, lines: Callable[..., Line]
+    site: Project, serving: Serving, lines: Callable[..., Line]
 ) -> None:
     with serving(site, ServerLimits(request_head_s=0.2)) as server:
 
@@ -119,7 +119,7 @@ def test_the_next_request_of_a_connection_has_the_same_time(
 
 
 def test_a_connection_without_a_request_ends(
-    site: Site, serving: Serving, lines: Callable[..., Line]
+    site: Project, serving: Serving, lines: Callable[..., Line]
 ) -> None:
     with serving(site, ServerLimits(request_head_s=0.2)) as server:
         assert lines(server).rest() == ""
@@ -129,7 +129,11 @@ def test_a_connection_without_a_request_ends(
     "length", ["Content-Length: 500\n\ntoken=", "Transfer-Encoding: chunked\n\n6\ntoken=\n"]
 )
 def test_a_half_sent_body_ends_with_a_sentence(
-    site: Site, serving: Serving, lines: Callable[..., Line], length: str, capsys: pytest.CaptureFixture[str]
+    site: Project,
+    serving: Serving,
+    lines: Callable[..., Line],
+    length: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     with serving(site, ServerLimits(request_body_s=0.2)) as server:
         assert lines(server, FORM + length).rest().startswith("HTTP/1.1 408 ")
@@ -137,13 +141,13 @@ def test_a_half_sent_body_ends_with_a_sentence(
     assert "broke" not in capsys.readouterr().err
 
 
-def test_a_body_that_drips_ends(site: Site, serving: Serving, lines: Callable[..., Line]) -> None:
+def test_a_body_that_drips_ends(site: Project, serving: Serving, lines: Callable[..., Line]) -> None:
     with serving(site, ServerLimits(request_body_s=0.2)) as server:
         lines(server, f"{FORM}Content-Length: 500000\n\ntoken=").drip("a")
 
 
 def test_a_slow_body_that_keeps_the_rate_is_read(
-    site: Site, serving: Serving, lines: Callable[..., Line]
+    site: Project, serving: Serving, lines: Callable[..., Line]
 ) -> None:
     limits = ServerLimits(request_body_s=0.2, min_body_bytes_per_s=1)
     with serving(site, limits) as server:
@@ -155,7 +159,7 @@ def test_a_slow_body_that_keeps_the_rate_is_read(
 
 
 def test_a_body_without_an_end_is_not_read_after_its_answer(
-    site: Site, serving: Serving, lines: Callable[..., Line]
+    site: Project, serving: Serving, lines: Callable[..., Line]
 ) -> None:
     with serving(site, ServerLimits(request_body_s=0.2)) as server:
 
@@ -168,7 +172,7 @@ def test_a_body_without_an_end_is_not_read_after_its_answer(
         line.drip("6\ntoken=\n", pause_s=0.001)
 
 
-def test_a_client_that_reads_nothing_of_its_answers_is_cut_off(site: Site, serving: Serving) -> None:
+def test_a_client_that_reads_nothing_of_its_answers_is_cut_off(site: Project, serving: Serving) -> None:
     with serving(site, ServerLimits(response_stall_s=0.2)) as server, socket.socket() as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         line.settimeout(PATIENCE_S)
@@ -189,7 +193,7 @@ def test_a_client_that_reads_nothing_of_its_answers_is_cut_off(site: Site, servi
     "head", ["X: " + "a" * 2**17, "\n".join(f"X{n}: a" for n in range(2**14)), "Cookie: " + "a=b; " * 2**15]
 )
 def test_a_long_head_is_refused_although_it_comes_at_once(
-    site: Site, serving: Serving, lines: Callable[..., Line], head: str
+    site: Project, serving: Serving, lines: Callable[..., Line], head: str
 ) -> None:
     with serving(site) as server:
         line = lines(server)
@@ -201,7 +205,7 @@ def test_a_long_head_is_refused_although_it_comes_at_once(
 
 @pytest.mark.parametrize("protocol", ["websocket", "h2c"])
 def test_an_upgrade_is_answered_as_the_page_that_it_asks_for(
-    site: Site, serving: Serving, lines: Callable[..., Line], protocol: str
+    site: Project, serving: Serving, lines: Callable[..., Line], protocol: str
 ) -> None:
     upgrade = f"Connection: Upgrade, close\nUpgrade: {protocol}\nSec-WebSocket-Key: eA==\n"
     with serving(site) as server:
@@ -213,7 +217,7 @@ def test_an_upgrade_is_answered_as_the_page_that_it_asks_for(
 
 
 def test_the_oldest_idle_connections_of_a_client_are_closed(
-    site: Site, serving: Serving, lines: Callable[..., Line]
+    site: Project, serving: Serving, lines: Callable[..., Line]
 ) -> None:
     with serving(site, ServerLimits(idle_connections=3, request_head_s=FOREVER_S)) as server:
         opened = [lines(server) for _ in range(5)]
@@ -225,7 +229,7 @@ def test_the_oldest_idle_connections_of_a_client_are_closed(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Other systems have only one loopback address.")
 def test_idle_connections_of_one_client_cost_another_none(
-    site: Site, serving: Serving, lines: Callable[..., Line]
+    site: Project, serving: Serving, lines: Callable[..., Line]
 ) -> None:
     with serving(site, ServerLimits(idle_connections=1, request_head_s=FOREVER_S)) as server:
         other = lines(server, address="127.0.0.2")
@@ -241,7 +245,7 @@ def test_idle_connections_of_one_client_cost_another_none(
 
 @pytest.fixture
 def events(
-    site: Site, gate: Gate, serving: Serving
+    site: Project, gate: Gate, serving: Serving
 ) -> Callable[[ExitStack, ServerLimits], tuple[Served, str]]:
     """Serves a site with a run that goes on; the server, and what asks for its events."""
     rows = [json.dumps({"id": f"t{n}", "input": f"say {n}", "expected": "yes"}) for n in range(10)]
@@ -312,18 +316,18 @@ def test_a_client_is_an_address_or_a_network(one: str, other: str, same: bool) -
 def test_a_stream_that_ended_counts_no_more() -> None:
     streams = EventStreams(ServerLimits(client_event_streams=1))
     for _ in range(3):
-        with streams.reserve("192.0.2.1"), pytest.raises(Refused), streams.reserve("192.0.2.1"):
+        with streams.reserve("192.0.2.1"), pytest.raises(RequestRefused), streams.reserve("192.0.2.1"):
             pass
 
 
 def test_the_more_is_watched_the_less_often_it_is_looked_at() -> None:
-    watches = Watches()
+    watches = EventHub()
     usual = watches.pause_s()
-    watches.open = {str(n): Watch(lambda: Seen("", done=False)) for n in range(1_000)}
-    assert watches.pause_s() >= 1_000 * PAUSE_PER_WATCH_S > usual
-    for watch in watches.open.values():
-        watch.watchers = 1
-    assert watches.pause_s() > 1_000 * PAUSE_PER_WATCH_S
+    watches.watchers = {str(n): Watcher(lambda: LiveSection("", is_final=False)) for n in range(1_000)}
+    assert watches.pause_s() >= 1_000 * PAUSE_PER_WATCHER_S > usual
+    for watch in watches.watchers.values():
+        watch.clients = 1
+    assert watches.pause_s() > 1_000 * PAUSE_PER_WATCHER_S
 
 
 # --- files -------------------------------------------------------------------------------------------------

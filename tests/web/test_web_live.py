@@ -24,10 +24,10 @@ import pytest
 from patience import PATIENCE_S, wait_until
 from proctor.services.suites.library import Suites
 from proctor.web import event_hub
-from proctor.web.event_hub import Watch, watches_of
-from proctor.web.project import Site
-from proctor.web.run_status import Seen
-from proctor.web.runs.processes import Children, Start, children_of
+from proctor.web.event_hub import Watcher, get_event_hub
+from proctor.web.project import Project
+from proctor.web.run_status import LiveSection
+from proctor.web.runs.processes import RunProcesses, StartedRun, get_run_processes
 from proctor.web.sse import event
 
 Follow = Callable[..., "Stream"]
@@ -46,7 +46,7 @@ TARGETS = {
 
 
 @pytest.fixture(autouse=True)
-def ten(site: Site) -> Iterator[None]:
+def ten(site: Project) -> Iterator[None]:
     """Ten cases in the store as `ten`, two of them held out, and targets; no child stays behind."""
     rows = [{"id": f"t{n}", "input": f"say {n}", "expected": f"say {n}"} for n in range(10)]
     (site.folder / "ten.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
@@ -58,8 +58,8 @@ def ten(site: Site) -> Iterator[None]:
     yield
     (site.folder / "go").touch()
     for path in (site.store_path.parent / "starts").glob("*.json"):
-        start = children_of(site).find(path.stem)
-        if start is not None and children_of(site).is_alive(start):
+        start = get_run_processes(site).find(path.stem)
+        if start is not None and get_run_processes(site).is_alive(start):
             os.kill(start.pid, signal.SIGKILL)
 
 
@@ -100,7 +100,7 @@ class Stream:
 @pytest.fixture
 def follow(server: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stream]]:
     """Opens a page's stream of events; runs are looked at more often than elsewhere."""
-    monkeypatch.setattr(event_hub, "EVERY_S", 0.05)
+    monkeypatch.setattr(event_hub, "POLL_INTERVAL_S", 0.05)
     opened: list[Stream] = []
 
     def open_(path: str) -> Stream:
@@ -119,17 +119,17 @@ def begin(server: Any, **fields: Any) -> str:
     return str(answer.headers["location"]).removeprefix("/starts/")
 
 
-def start_of(site: Site, group: str) -> Start:
-    found = children_of(site).find(group)
+def start_of(site: Project, group: str) -> StartedRun:
+    found = get_run_processes(site).find(group)
     assert found is not None
     return found
 
 
-def has_ended(site: Site, group: str) -> bool:
-    return not children_of(site).is_alive(start_of(site, group))
+def has_ended(site: Project, group: str) -> bool:
+    return not get_run_processes(site).is_alive(start_of(site, group))
 
 
-def the_run(site: Site) -> Any:
+def the_run(site: Project) -> Any:
     """The only run, as soon as there is one."""
 
     def look() -> Any:
@@ -139,7 +139,7 @@ def the_run(site: Site) -> Any:
     return wait_until(look)
 
 
-def done_of(site: Site, run_id: str) -> int:
+def done_of(site: Project, run_id: str) -> int:
     with site.store() as store:
         return sum(count for verdict, count in store.counts(run_id).items() if verdict is not None)
 
@@ -158,7 +158,7 @@ def plain(html: str) -> str:
 # --- following ---------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_followed_from_its_start_to_its_table(server: Any, follow: Follow, site: Site) -> None:
+def test_a_run_is_followed_from_its_start_to_its_table(server: Any, follow: Follow, site: Project) -> None:
     group = begin(server, target=["gated", "answers"])
     page = server.get(f"/starts/{group}").text
     assert f'data-live="/starts/{group}/events"' in page
@@ -187,7 +187,7 @@ def test_a_run_is_followed_from_its_start_to_its_table(server: Any, follow: Foll
 
 
 def test_a_page_that_comes_later_sees_the_present_state_at_once(
-    server: Any, follow: Follow, site: Site
+    server: Any, follow: Follow, site: Project
 ) -> None:
     group = begin(server)
     follow(f"/starts/{group}/events").until("3 of 10 trials")
@@ -197,28 +197,30 @@ def test_a_page_that_comes_later_sees_the_present_state_at_once(
     assert "<b>3</b> of 10 trials" in next(follow(f"/runs/{run}/events").blocks())
 
 
-def test_many_pages_share_one_look(server: Any, follow: Follow, site: Site) -> None:
+def test_many_pages_share_one_look(server: Any, follow: Follow, site: Project) -> None:
     group = begin(server)
     path = f"/starts/{group}/events"
     streams = [follow(path) for _ in range(12)]
     for stream in streams:
         stream.until("3 of 10 trials")
-    watches = watches_of(site)
-    (watch,) = watches.open.values()
-    assert watch.watchers == 12
-    since, before = monotonic(), watch.looks
-    wait_until(lambda: watch.looks >= before + 10)
-    assert watch.looks - before <= (monotonic() - since) / event_hub.EVERY_S + 1  # as often as for one
+    watches = get_event_hub(site)
+    (watch,) = watches.watchers.values()
+    assert watch.clients == 12
+    since, before = monotonic(), watch.render_count
+    wait_until(lambda: watch.render_count >= before + 10)
+    assert (
+        watch.render_count - before <= (monotonic() - since) / event_hub.POLL_INTERVAL_S + 1
+    )  # as often as for one
     for stream in streams[1:]:
         stream.close()
-    wait_until(lambda: watch.watchers == 1)
+    wait_until(lambda: watch.clients == 1)
     (site.folder / "go").touch()
     assert streams[0].rest()[-1].startswith("event: done")
-    wait_until(lambda: watches.open == {})
+    wait_until(lambda: watches.watchers == {})
 
 
 def test_nothing_is_sent_while_nothing_changes_but_a_comment(
-    server: Any, follow: Follow, site: Site, monkeypatch: pytest.MonkeyPatch
+    server: Any, follow: Follow, site: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_hub, "HEARTBEAT_S", 0.05)
     stream = follow(f"/starts/{begin(server)}/events")
@@ -233,7 +235,9 @@ def test_nothing_is_sent_while_nothing_changes_but_a_comment(
     assert not any("2 of 10" in block for block in told)
 
 
-def test_a_run_of_the_command_line_is_followed_and_stopped(server: Any, follow: Follow, site: Site) -> None:
+def test_a_run_of_the_command_line_is_followed_and_stopped(
+    server: Any, follow: Follow, site: Project
+) -> None:
     command = [sys.executable, "-m", "proctor", "run", "--saved=ten", "--target=gated", "--concurrency=2"]
     child = subprocess.Popen([*command, "--quiet", f"--store={site.store_path}"], stderr=subprocess.PIPE)
     try:
@@ -255,19 +259,19 @@ def test_a_run_of_the_command_line_is_followed_and_stopped(server: Any, follow: 
 def test_a_look_that_breaks_is_told_to_the_terminal_and_the_next_one_is_shown(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_hub, "EVERY_S", 0.0)
-    looks = iter([None, Seen("<p>there</p>", done=True)])
+    monkeypatch.setattr(event_hub, "POLL_INTERVAL_S", 0.0)
+    looks = iter([None, LiveSection("<p>there</p>", is_final=True)])
 
-    def look() -> Seen:
+    def look() -> LiveSection:
         seen = next(looks)
         if seen is None:
             raise ZeroDivisionError("in the page")
         return seen
 
-    async def first() -> Seen | None:
-        return await anext(Watch(look).changes())
+    async def first() -> LiveSection | None:
+        return await anext(Watcher(look).changes())
 
-    assert asyncio.run(first()) == Seen("<p>there</p>", done=True)
+    assert asyncio.run(first()) == LiveSection("<p>there</p>", is_final=True)
     said = capsys.readouterr().err
     assert said == "Proctor broke while it watched: ZeroDivisionError: in the page\n"
 
@@ -284,7 +288,7 @@ def test_a_text_is_one_event_whatever_is_in_it(text: str) -> None:
 # --- stopping and going on ---------------------------------------------------------------------------------
 
 
-def stopped(server: Any, site: Site, group: str) -> Any:
+def stopped(server: Any, site: Project, group: str) -> Any:
     """The run of a group, after it was stopped with five of its trials."""
     run = the_run(site)
     wait_until(lambda: done_of(site, run.id) == 3)
@@ -292,13 +296,17 @@ def stopped(server: Any, site: Site, group: str) -> Any:
         one.post(f"/runs/{run.id}/stop", {"group": group}) for one in (server, server.another(), server)
     ]
     assert [answer.headers["location"] for answer in answers] == [f"/starts/{group}"] * 3
-    wait_until(lambda: any("Stopping" in line for line in children_of(site).said(start_of(site, group))))
+    wait_until(
+        lambda: any("Stopping" in line for line in get_run_processes(site).output(start_of(site, group)))
+    )
     (site.folder / "go").touch()
     wait_until(lambda: has_ended(site, group))
     return run
 
 
-def test_two_browsers_stop_a_run_and_what_finished_is_kept(server: Any, follow: Follow, site: Site) -> None:
+def test_two_browsers_stop_a_run_and_what_finished_is_kept(
+    server: Any, follow: Follow, site: Project
+) -> None:
     group = begin(server)
     run = stopped(server, site, group)
     assert done_of(site, run.id) == 5  # the calls under way were let end, though Stop was pressed three times
@@ -319,7 +327,7 @@ def test_two_browsers_stop_a_run_and_what_finished_is_kept(server: Any, follow: 
     assert "Nothing is missing of this run." in plain(server.get("/run").text)
 
 
-def test_a_run_whose_process_was_killed_can_be_resumed(server: Any, follow: Follow, site: Site) -> None:
+def test_a_run_whose_process_was_killed_can_be_resumed(server: Any, follow: Follow, site: Project) -> None:
     group = begin(server)
     run = the_run(site)
     stream = follow(f"/starts/{group}/events")
@@ -337,30 +345,30 @@ def test_a_run_whose_process_was_killed_can_be_resumed(server: Any, follow: Foll
         assert store.run(run.id).status == "finished"
 
 
-def test_a_server_that_is_started_later_knows_what_goes_on(server: Any, site: Site) -> None:
+def test_a_server_that_is_started_later_knows_what_goes_on(server: Any, site: Project) -> None:
     group = begin(server)
     run = the_run(site)
     wait_until(lambda: done_of(site, run.id) == 3)
-    later = Children(Site(site.store_path, folder=site.folder))
+    later = RunProcesses(Project(site.store_path, folder=site.folder))
     start = later.find(group)
     assert start is not None
     assert later.is_alive(start)
     with site.store() as store:
-        assert [one.id for one in later.runs(store, group)] == [run.id]
+        assert [one.id for one in later.list_runs(store, group)] == [run.id]
     assert later.stop(start)
-    wait_until(lambda: any("Stopping" in line for line in later.said(start)))
+    wait_until(lambda: any("Stopping" in line for line in later.output(start)))
     (site.folder / "go").touch()
     wait_until(lambda: not later.is_alive(start))
     assert not later.stop(start)
 
 
-def test_a_run_goes_on_when_its_server_is_interrupted(server: Any, site: Site) -> None:
+def test_a_run_goes_on_when_its_server_is_interrupted(server: Any, site: Project) -> None:
     start = start_of(site, begin(server))
     assert os.getsid(start.pid) == start.pid
     assert os.getsid(start.pid) != os.getsid(0)
 
 
-def test_many_starts_at_once_are_all_made(server: Any, site: Site) -> None:
+def test_many_starts_at_once_are_all_made(server: Any, site: Project) -> None:
     groups: list[str] = []
     threads = [
         Thread(target=lambda: groups.append(begin(server.another(), target="answers"))) for _ in range(4)

@@ -18,7 +18,7 @@ from proctor.model import Run, Settings
 from proctor.plurals import trial_name
 from proctor.reports.formatting import costs, interval, milliseconds, p_value, percent, points, rounded
 from proctor.verdicts import Counts
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served
@@ -59,13 +59,13 @@ class World:
 def world(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
-    serving: Callable[[Site], AbstractContextManager[Served]],
+    serving: Callable[[Project], AbstractContextManager[Served]],
     save_suite: Callable[..., str],
     make_runs: Callable[..., list[Run]],
 ) -> Iterator[World]:
     folder: Path = tmp_path_factory.mktemp("numbers")
     answers = folder / "answers.jsonl"
-    site = Site(folder / ".proctor" / "proctor.db", folder=folder)
+    site = Project(folder / ".proctor" / "proctor.db", folder=folder)
     save_suite(site, "caps", suite(request.param))
     runs = []
     for wrong in (3, 2, 5):  # of a case's three answers the first differs from the others; one is missing

@@ -17,7 +17,7 @@ from proctor.codec import sent_digest
 from proctor.model import Case, Output, Run, Selection, Settings, SplitRule, Suite, TargetSpec, Verdict
 from proctor.protocols import Store
 from proctor.stores.sqlite.store import open_store
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -31,7 +31,7 @@ HOSTILE = "<script>alert(1)</script>\"'&"
 class Kept:
     """Runs in the site's store, made by a process that is this one for as long as it is open."""
 
-    def __init__(self, site: Site, case: Make, trial: Make, score: Make) -> None:
+    def __init__(self, site: Project, case: Make, trial: Make, score: Make) -> None:
         self.path = str(site.store_path)
         self.store: Store = open_store(self.path)
         self._case, self._trial, self._score = case, trial, score
@@ -84,7 +84,7 @@ class Kept:
 
 
 @pytest.fixture
-def kept(site: Site, case: Make, trial: Make, score: Make) -> Iterator[Kept]:
+def kept(site: Project, case: Make, trial: Make, score: Make) -> Iterator[Kept]:
     made = Kept(site, case, trial, score)
     yield made
     made.store.close()
@@ -122,7 +122,7 @@ def link(html: str, said: str) -> str:
     return found[0]
 
 
-def looks(site: Site, run: Run) -> list[str]:
+def looks(site: Project, run: Run) -> list[str]:
     with site.store() as store:
         return [look.kind for look in store.looks(run.suite.digest)]
 
@@ -131,7 +131,7 @@ def looks(site: Site, run: Run) -> list[str]:
 
 
 def test_an_empty_list_says_what_a_run_is_and_what_to_do_and_makes_no_store(
-    server: Served, site: Site
+    server: Served, site: Project
 ) -> None:
     page = server.get("/runs")
     assert (page.status, headline(page.text)) == (200, "Nothing was run yet")
@@ -181,7 +181,9 @@ def test_runs_that_are_made_and_runs_that_died_are_told_apart(kept: Kept, server
     assert [row[1] for row in rows(server.get("/runs?status=interrupted").text)] == ["died"]
 
 
-def test_the_rate_of_a_run_of_the_holdout_alone_is_in_no_list(kept: Kept, server: Served, site: Site) -> None:
+def test_the_rate_of_a_run_of_the_holdout_alone_is_in_no_list(
+    kept: Kept, server: Served, site: Project
+) -> None:
     run = kept.made(settings=Settings(selection=Selection(split="holdout")))
     row = rows(server.get("/runs").text)[0]
     assert row[5:7] == ["sealed, n 10", "–"]
@@ -240,7 +242,7 @@ def test_hundreds_of_runs_come_in_pages(kept: Kept, server: Served) -> None:
     assert found == [f"r{number:03}" for number in range(120)]
 
 
-def test_a_deleted_run_is_in_the_list_no_more(kept: Kept, server: Served, site: Site) -> None:
+def test_a_deleted_run_is_in_the_list_no_more(kept: Kept, server: Served, site: Project) -> None:
     kept.made("r1")
     kept.made("r2")
     server.get("/runs")
@@ -283,7 +285,7 @@ def test_the_page_has_the_split_table_the_parts_and_how_it_was_made(kept: Kept, 
 
 
 def test_a_look_at_the_holdout_is_counted_once_for_each_visitor(
-    kept: Kept, server: Served, site: Site
+    kept: Kept, server: Served, site: Project
 ) -> None:
     run = kept.made()
     plain = kept.made("r2", suite=kept.suite("plain", 4, split=False))
@@ -301,7 +303,7 @@ def test_a_look_at_the_holdout_is_counted_once_for_each_visitor(
 
 
 def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
-    kept: Kept, server: Served, site: Site
+    kept: Kept, server: Served, site: Project
 ) -> None:
     run = kept.made(failed=(9,))
     sealed = server.get("/runs/r1").text
@@ -371,7 +373,7 @@ def test_what_is_chosen_anew_takes_the_place_of_what_there_can_be_one_of(kept: K
     assert re.findall(r'class="chip".*?</span>(.*?)</a>', page) == ["category k2"]
 
 
-def test_the_trials_come_in_pages_forth_and_back(kept: Kept, server: Served, site: Site) -> None:
+def test_the_trials_come_in_pages_forth_and_back(kept: Kept, server: Served, site: Project) -> None:
     kept.made(suite=kept.suite("long", 120, split=False), failed=range(0, 120, 2))
     site.cataloguer.look("r1", 60)  # however busy this machine is, all of it is read
     forth, address = [], "/runs/r1?verdict=fail&sort=-latency"
@@ -444,7 +446,7 @@ def test_charts_are_drawn_for_light_and_dark_pages_and_stand_as_tables_too(
 
 @pytest.mark.parametrize("ending", ["html", "md", "json", "jsonl", "csv", "xml"])
 def test_a_run_is_exported_in_every_form_with_the_holdout_sealed_and_the_look_counted(
-    kept: Kept, server: Served, site: Site, ending: str
+    kept: Kept, server: Served, site: Project, ending: str
 ) -> None:
     run = kept.made()
     file = server.get(f"/runs/r1/export.{ending}")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from proctor.web.app import PAGES
-from proctor.web.project import Site
-from proctor.web.security import HEADERS, MOST_BY_TYPE, MOST_BYTES
-from proctor.web.server import bound, hosts_of, is_loopback
+from proctor.web.project import Project
+from proctor.web.security import HEADERS, MAX_BODY_BYTES, MAX_BYTES_BY_TYPE
+from proctor.web.server import allowed_hosts, bind_socket, is_loopback
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served
@@ -94,14 +94,14 @@ def test_the_cookie_cannot_be_read_by_scripts_or_sent_by_other_sites(server: Ser
 
 
 def test_too_large_a_body_is_refused_whether_it_says_so_or_not(server: Served) -> None:
-    said = server.send("POST", "/login", b"x", FORM | {"Content-Length": str(MOST_BYTES + 1)})
+    said = server.send("POST", "/login", b"x", FORM | {"Content-Length": str(MAX_BODY_BYTES + 1)})
     assert said.status == 413
     for length in ("-1", "x", "1e3"):
         assert server.send("POST", "/login", None, FORM | {"Content-Length": length}).status >= 400
 
 
 def test_of_a_form_without_files_little_is_read(server: Served) -> None:
-    most = MOST_BY_TYPE[FORM["Content-Type"]]
+    most = MAX_BYTES_BY_TYPE[FORM["Content-Type"]]
     for kind in (FORM["Content-Type"], f"{FORM['Content-Type'].upper()}; charset=utf-8"):
         answer = server.send("POST", "/login", b"x" * (most + 1), {"Content-Type": kind})
         assert answer.status == 413
@@ -118,8 +118,8 @@ def test_pages_that_are_not_there_say_so(server: Served) -> None:
 
 class TestToken:
     @pytest.fixture
-    def site(self, project: Path) -> Site:
-        return Site(project / ".proctor" / "proctor.db", folder=project, token="a-token-of-nineteen")
+    def site(self, project: Path) -> Project:
+        return Project(project / ".proctor" / "proctor.db", folder=project, token="a-token-of-nineteen")
 
     def test_nothing_is_shown_without_it(self, server: Served) -> None:
         for path in ("/", "/suites", "/runs/x", "/api", "/nowhere"):
@@ -162,28 +162,28 @@ def test_what_is_loopback() -> None:
 
 
 def test_the_hosts_of_a_server_are_those_it_can_be_reached_by() -> None:
-    assert hosts_of("127.0.0.1", 80) >= {"127.0.0.1", "127.0.0.1:80", "localhost", "[::1]"}
-    assert "127.0.0.1" not in hosts_of("127.0.0.1", 8000)
-    assert hosts_of("example.org", 8000) == {"example.org:8000"}
-    assert hosts_of("example.org", 8000, ["Proxy.example"]) >= {"proxy.example", "proxy.example:8000"}
-    assert "localhost:8000" in hosts_of("0.0.0.0", 8000)
+    assert allowed_hosts("127.0.0.1", 80) >= {"127.0.0.1", "127.0.0.1:80", "localhost", "[::1]"}
+    assert "127.0.0.1" not in allowed_hosts("127.0.0.1", 8000)
+    assert allowed_hosts("example.org", 8000) == {"example.org:8000"}
+    assert allowed_hosts("example.org", 8000, ["Proxy.example"]) >= {"proxy.example", "proxy.example:8000"}
+    assert "localhost:8000" in allowed_hosts("0.0.0.0", 8000)
 
 
 def test_a_port_that_is_taken_is_left_for_the_next_one_or_refused() -> None:
     from proctor.errors import UsageError
 
-    first = bound("127.0.0.1", 0, exactly=True)
+    first = bind_socket("127.0.0.1", 0, exactly=True)
     port = first.getsockname()[1]
     try:
         with pytest.raises(UsageError, match=rf"served at 127\.0\.0\.1:{port}"):
-            bound("127.0.0.1", port, exactly=True)
-        second = bound("127.0.0.1", port, exactly=False)
+            bind_socket("127.0.0.1", port, exactly=True)
+        second = bind_socket("127.0.0.1", port, exactly=False)
         assert second.getsockname()[1] > port
         second.close()
     finally:
         first.close()
     with pytest.raises(UsageError, match="no address of this machine"):
-        bound("no-such-host.invalid", 0, exactly=True)
+        bind_socket("no-such-host.invalid", 0, exactly=True)
 
 
 def test_every_page_is_in_one_table() -> None:
@@ -195,7 +195,9 @@ def test_every_page_is_in_one_table() -> None:
 
 
 def test_a_fault_is_told_in_the_terminal_and_not_to_the_network(
-    serving: Callable[[Site], AbstractContextManager[Served]], site: Site, capsys: pytest.CaptureFixture[str]
+    serving: Callable[[Project], AbstractContextManager[Served]],
+    site: Project,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     site.config = cast("Config", None)
     paths = ("/run", "/api/v1/targets")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proctor.web.project import Site
+from proctor.web.project import Project
 from proctor.web.security import HEADERS
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ TABLE = f'<table class="rows" data-keys><thead><tr><th>a</th></tr></thead><tbody
 
 @pytest.fixture(scope="module")
 def here(
-    tmp_path_factory: pytest.TempPathFactory, serving: Callable[[Site], AbstractContextManager[Served]]
+    tmp_path_factory: pytest.TempPathFactory, serving: Callable[[Project], AbstractContextManager[Served]]
 ) -> Iterator[Served]:
     """A server over an empty folder, which all tests of this file share."""
     folder = tmp_path_factory.mktemp("script")
-    with serving(Site(folder / ".proctor" / "proctor.db", folder=folder)) as server:
+    with serving(Project(folder / ".proctor" / "proctor.db", folder=folder)) as server:
         yield server
 
 

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from patience import wait_until
 from proctor.services.runs.config import Config
 from proctor.services.suites.library import Suites
-from proctor.web.project import Site
-from proctor.web.run_status import FollowedGroup
-from proctor.web.runs.form import WrongChoices, chosen
-from proctor.web.runs.processes import children_of
-from proctor.web.runs.start import estimate_of, project_of
+from proctor.web.project import Project
+from proctor.web.run_status import GroupLiveView
+from proctor.web.runs.form import FormErrors, validate_form
+from proctor.web.runs.processes import get_run_processes
+from proctor.web.runs.start import load_run_context, make_estimate
 
 Save = Callable[..., str]
 
@@ -34,7 +34,7 @@ targets:
 
 
 @pytest.fixture
-def save(site: Site) -> Save:
+def save(site: Project) -> Save:
     """Saves ten cases under a name, of which `echo` passes those with odd numbers."""
 
     def keep(name: str = "ten", count: int = 10) -> str:
@@ -63,7 +63,7 @@ def first_line(text: str) -> str:
     return unescape(found[1])
 
 
-def started(site: Site) -> list[str]:
+def started(site: Project) -> list[str]:
     return sorted(path.stem for path in (site.store_path.parent / "starts").glob("*.json"))
 
 
@@ -71,9 +71,9 @@ def given(**fields: Any) -> dict[str, list[str]]:
     return {name: [value] if isinstance(value, str) else value for name, value in fields.items()}
 
 
-def words_of(site: Site, **fields: Any) -> list[str]:
+def words_of(site: Project, **fields: Any) -> list[str]:
     with site.store() as store:
-        return chosen(store, given(**fields), project_of(site)).words
+        return validate_form(store, given(**fields), load_run_context(site)).arguments
 
 
 # --- the form ----------------------------------------------------------------------------------------------
@@ -119,7 +119,9 @@ def test_what_it_would_come_to_is_the_first_line(server: Any, save: Save) -> Non
     assert first_line(server.get("/run?suite=ten").text) == "8 dev + 2 holdout cases; choose whom to ask"
 
 
-def test_estimate_leads_to_an_address_that_keeps_what_was_chosen(server: Any, save: Save, site: Site) -> None:
+def test_estimate_leads_to_an_address_that_keeps_what_was_chosen(
+    server: Any, save: Save, site: Project
+) -> None:
     save()
     answer = server.post("/run", {"suite": "ten", "target": ["echo"], "split": "dev", "do": "estimate"})
     assert (answer.status, answer.headers["location"]) == (303, "/run?suite=ten&target=echo&split=dev")
@@ -157,18 +159,18 @@ WRONG = [
 
 @pytest.mark.parametrize(("field", "value", "sentence"), WRONG)
 def test_what_is_wrong_is_said_of_its_field(
-    site: Site, save: Save, field: str, value: str, sentence: str
+    site: Project, save: Save, field: str, value: str, sentence: str
 ) -> None:
     save()
     fields = {"suite": "ten", "target": "echo", field: value}
-    with site.store() as store, pytest.raises(WrongChoices) as refused:
-        estimate_of(site, store, chosen(store, given(**fields), project_of(site)))
-    assert list(refused.value.wrong) == ["split" if sentence == "leaves no case" else field]
+    with site.store() as store, pytest.raises(FormErrors) as refused:
+        make_estimate(site, store, validate_form(store, given(**fields), load_run_context(site)))
+    assert list(refused.value.errors) == ["split" if sentence == "leaves no case" else field]
     assert sentence in str(refused.value)
 
 
 def test_what_is_wrong_stands_beside_its_field_and_the_rest_is_kept(
-    server: Any, save: Save, site: Site
+    server: Any, save: Save, site: Project
 ) -> None:
     save()
     wrong = {"repeats": "0", "typed": "command:touch made", "seed": "<b>", "version": "v9"}
@@ -205,30 +207,30 @@ NEVER = [
 
 @pytest.mark.parametrize("field", ["target", "typed", "judge"])
 @pytest.mark.parametrize("word", NEVER)
-def test_nobody_else_can_be_asked(site: Site, save: Save, field: str, word: str) -> None:
+def test_nobody_else_can_be_asked(site: Project, save: Save, field: str, word: str) -> None:
     save()
-    with pytest.raises(WrongChoices) as refused:
+    with pytest.raises(FormErrors) as refused:
         words_of(site, suite="ten", **{"target": "echo", field: word})
-    assert list(refused.value.wrong) == [field]
+    assert list(refused.value.errors) == [field]
 
 
 @pytest.mark.parametrize(
     "word", ["openai:gpt-5.2", "gpt-5.2", "opus", "ollama:llama3.2:3b", "google:gemini-x"]
 )
-def test_a_model_of_a_known_service_may_be_typed(site: Site, save: Save, word: str) -> None:
+def test_a_model_of_a_known_service_may_be_typed(site: Project, save: Save, word: str) -> None:
     save()
     assert words_of(site, suite="ten", typed=word) == ["--saved=ten@v1", f"--target={word}"]
 
 
 def test_a_name_of_the_projects_file_is_that_whatever_it_looks_like(
-    site: Site, save: Save, project: Path
+    site: Project, save: Save, project: Path
 ) -> None:
     save()
     (project / "targets.yaml").write_text(TARGETS, encoding="utf-8")
     assert words_of(site, suite="ten", target=["-x", "shell"])[1:] == ["--target=-x", "--target=shell"]
 
 
-def test_whom_a_suite_asks_by_itself_is_checked_as_well(site: Site, project: Path) -> None:
+def test_whom_a_suite_asks_by_itself_is_checked_as_well(site: Project, project: Path) -> None:
     case = {"id": "a", "input": "x", "criteria": "x", "assertions": [{"type": "contains", "value": "x"}]}
     for name, word in (("mine", "echo"), ("theirs", "command:touch made")):
         text = json.dumps({"name": name, "execution": {"targets": [word]}, "tests": [case]})
@@ -236,11 +238,11 @@ def test_whom_a_suite_asks_by_itself_is_checked_as_well(site: Site, project: Pat
         with site.store() as store:
             list(Suites(store, {}).save(f"{name}.eval.yaml"))
     assert words_of(site, suite="mine") == ["--saved=mine@v1"]
-    with pytest.raises(WrongChoices, match="'command:touch made' cannot be asked from here"):
+    with pytest.raises(FormErrors, match="'command:touch made' cannot be asked from here"):
         words_of(site, suite="theirs")
 
 
-def test_a_built_in_suite_is_that_whatever_files_and_suites_there_are(site: Site, save: Save) -> None:
+def test_a_built_in_suite_is_that_whatever_files_and_suites_there_are(site: Project, save: Save) -> None:
     builtin = ["builtin:cheap", "--target=echo"]
     assert words_of(site, suite="cheap", target="echo") == builtin
     save("cheap")
@@ -254,7 +256,7 @@ def test_a_built_in_suite_is_chosen_in_the_form_by_either_name(server: Any) -> N
         assert '<option value="builtin:cheap" selected>' in page
 
 
-def test_a_budget_needs_every_price(server: Any, save: Save, site: Site) -> None:
+def test_a_budget_needs_every_price(server: Any, save: Save, site: Project) -> None:
     save()
     answer = server.post("/run", {"suite": "ten", "typed": "openai:no-such-model", "budget_usd": "1"})
     assert answer.status == 422
@@ -262,7 +264,7 @@ def test_a_budget_needs_every_price(server: Any, save: Save, site: Site) -> None
     assert started(site) == []
 
 
-def test_what_the_project_says_stands_in_the_fields(server: Any, save: Save, site: Site) -> None:
+def test_what_the_project_says_stands_in_the_fields(server: Any, save: Save, site: Project) -> None:
     save()
     site.config = Config(flags={"repeat": 3, "target": "mock:hi", "temperature": 0.5, "concurrency": "many"})
     page = server.get("/run?suite=ten").text
@@ -277,14 +279,16 @@ def test_what_the_project_says_stands_in_the_fields(server: Any, save: Save, sit
     ]
 
 
-def test_a_run_can_hold_nothing_out(server: Any, save: Save, site: Site) -> None:
+def test_a_run_can_hold_nothing_out(server: Any, save: Save, site: Project) -> None:
     save()
     page = server.get("/run?suite=ten&target=echo&holdout=0").text
     assert first_line(page).startswith("10 cases × 1 target")
     assert words_of(site, suite="ten", target="echo", holdout="0")[-1] == "--holdout=0"
-    with site.store() as store, pytest.raises(WrongChoices) as refused:
-        chosen(store, given(suite="ten", target="echo", holdout="0", split="dev"), project_of(site))
-    assert list(refused.value.wrong) == ["split"]
+    with site.store() as store, pytest.raises(FormErrors) as refused:
+        validate_form(
+            store, given(suite="ten", target="echo", holdout="0", split="dev"), load_run_context(site)
+        )
+    assert list(refused.value.errors) == ["split"]
     site.config = Config(flags={"holdout": 0})
     page = server.get("/run?suite=ten&target=echo").text
     assert 'id="holdout" name="holdout" value="0"' in page
@@ -300,15 +304,15 @@ def test_a_run_can_hold_nothing_out(server: Any, save: Save, site: Site) -> None
 # --- starting ----------------------------------------------------------------------------------------------
 
 
-def ended(site: Site, group: str) -> None:
-    start = children_of(site).find(group)
+def ended(site: Project, group: str) -> None:
+    start = get_run_processes(site).find(group)
     assert start is not None
-    wait_until(lambda: not children_of(site).is_alive(start))
+    wait_until(lambda: not get_run_processes(site).is_alive(start))
 
 
 @pytest.mark.parametrize("name", ["-x", "../a", "a@v1", "ten.jsonl", "<b>'\" $(touch made) x"])
 def test_what_runs_is_the_stored_suite_whatever_its_name(
-    server: Any, save: Save, site: Site, name: str
+    server: Any, save: Save, site: Project, name: str
 ) -> None:
     save(name)
     (site.folder / "ten.jsonl").write_text('{"id": "other", "input": "x", "expected": "x"}', encoding="utf-8")
@@ -325,7 +329,7 @@ def test_what_runs_is_the_stored_suite_whatever_its_name(
     assert "<b>'" not in page.text
 
 
-def test_a_form_that_is_sent_twice_starts_one(server: Any, save: Save, site: Site) -> None:
+def test_a_form_that_is_sent_twice_starts_one(server: Any, save: Save, site: Project) -> None:
     save()
     group = re.search(r'name="group" value="([^"]+)"', server.get("/run").text)
     assert group
@@ -340,7 +344,7 @@ def test_a_form_that_is_sent_twice_starts_one(server: Any, save: Save, site: Sit
 
 
 def test_what_keeps_a_run_from_beginning_is_shown_with_the_way_back(
-    server: Any, save: Save, site: Site
+    server: Any, save: Save, site: Project
 ) -> None:
     save()
     answer = server.post("/run", {"suite": "ten", "typed": "openai:gpt-5.2", "repeats": "4"})
@@ -353,7 +357,7 @@ def test_what_keeps_a_run_from_beginning_is_shown_with_the_way_back(
 
 
 def test_why_answers_are_missing_is_said_while_it_runs_and_after(
-    server: Any, save: Save, site: Site, project: Path
+    server: Any, save: Save, site: Project, project: Path
 ) -> None:
     (project / "targets.yaml").write_text(
         "targets: [{name: broken, provider: cli, command: 'echo no more tokens >&2; exit 3'}]", "utf-8"
@@ -373,7 +377,7 @@ def test_why_answers_are_missing_is_said_while_it_runs_and_after(
     assert said[1] == f"/runs/{run.id}?verdict=error#trials"
     assert unescape(said[2]).startswith(". The first one: program: 'broken' ended with exit code 3: ")
     assert "no more tokens" in said[2]
-    assert said[0] in FollowedGroup(site, group).look().html
+    assert said[0] in GroupLiveView(site, group).render().html
 
 
 def test_what_was_never_started_is_not_there(server: Any) -> None:
@@ -385,7 +389,7 @@ def test_what_was_never_started_is_not_there(server: Any) -> None:
 
 
 def test_a_file_of_the_project_is_never_taken_for_the_program(
-    server: Any, save: Save, site: Site, project: Path
+    server: Any, save: Save, site: Project, project: Path
 ) -> None:
     save()
     (project / "proctor.py").write_text("open('taken', 'w')", encoding="utf-8")

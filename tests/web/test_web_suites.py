@@ -15,7 +15,7 @@ from proctor.services.suites.draft import save
 from proctor.services.suites.upload import of_text
 from proctor.services.suites.zip_upload import unpacked
 from proctor.web.pages import suite as suite_page
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -141,7 +141,7 @@ def test_a_long_suite_has_pages(server: Served) -> None:
 def test_the_newest_of_many_versions_are_listed_and_the_others_on_demand(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suite_page, "_VERSIONS", 2)
+    monkeypatch.setattr(suite_page, "_MAX_VERSIONS", 2)
     for n in range(3):
         keep(server, OLD + LINE % (f"more{n}", "b", "c"))
     page = server.get("/suite?name=mine").text
@@ -229,8 +229,8 @@ def test_what_is_not_there_is_neither_deleted_nor_had_back(path: str, server: Se
 
 class TestOfAnotherStore:
     @pytest.fixture
-    def site(self, project: Path) -> Site:
-        return Site(project / "other.db", folder=project, environ={})
+    def site(self, project: Path) -> Project:
+        return Project(project / "other.db", folder=project, environ={})
 
     def test_the_commands_of_all_pages_name_it(self, server: Served) -> None:
         server.post("/suites/save", {"name": "s", "text": '{"input": "Is 1 a number?", "expected": "yes"}'})

@@ -17,7 +17,7 @@ from proctor.cli.main import _invoke
 from proctor.model import Run
 from proctor.services.suites.draft import save
 from proctor.services.suites.upload import of_text
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 if TYPE_CHECKING:
     from tests.web.conftest import Gate, Served
@@ -124,14 +124,14 @@ def test_a_run_that_is_told_to_stop_twice_ends_once_with_all_that_was_answered(
 
 
 def test_a_run_goes_on_when_the_server_is_started_again(
-    serving: Callable[[Site], AbstractContextManager[Served]], project: Path, gate: Gate
+    serving: Callable[[Project], AbstractContextManager[Served]], project: Path, gate: Gate
 ) -> None:
     store = project / ".proctor" / "proctor.db"
-    with serving(Site(store, folder=project)) as server:
+    with serving(Project(store, folder=project)) as server:
         server.post("/suites/save", {"name": "s", "text": suite(6)})
         page = started(server, "s", "gated")
         until(server, page, "3 of 6 trials")
-    with serving(Site(store, folder=project)) as server:
+    with serving(Project(store, folder=project)) as server:
         assert "Running s v1 on gated" in server.get(page).text
         assert "is being made" in server.get("/runs").text
         gate.open()
@@ -182,7 +182,7 @@ def test_a_damaged_store_is_told_in_a_sentence_and_left_alone(server: Served) ->
 
 
 def test_a_folder_that_nothing_can_be_written_to(
-    serving: Callable[[Site], AbstractContextManager[Served]], project: Path
+    serving: Callable[[Project], AbstractContextManager[Served]], project: Path
 ) -> None:
     folder = project / "closed"
     folder.mkdir()
@@ -190,7 +190,7 @@ def test_a_folder_that_nothing_can_be_written_to(
     if os.access(folder, os.W_OK):  # for the one who may do everything; nor is a file a folder
         folder.rmdir()
         folder.write_bytes(b"")
-    with serving(Site(folder / "proctor.db", folder=project)) as server:
+    with serving(Project(folder / "proctor.db", folder=project)) as server:
         for page in PAGES:
             answer = server.get(page)
             assert answer.status in (200, 503), page
@@ -206,7 +206,7 @@ def test_a_folder_that_nothing_can_be_written_to(
 
 
 def test_another_process_takes_nothing_away_from_a_store_that_is_open_twice_here(project: Path) -> None:
-    site = Site(project / "proctor.db", folder=project)
+    site = Project(project / "proctor.db", folder=project)
     opening = (
         f"from proctor.stores.sqlite.store import open_store; open_store({str(site.store_path)!r}).close()"
     )

@@ -17,7 +17,7 @@ from proctor.model import Run
 from proctor.reports.drift.text import sentences
 from proctor.services.analysis.drift import Drifting, Wanted
 from proctor.services.runs.config import Config
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served
@@ -48,14 +48,14 @@ class World:
 @pytest.fixture(scope="module")
 def world(
     tmp_path_factory: pytest.TempPathFactory,
-    serving: Callable[[Site], AbstractContextManager[Served]],
+    serving: Callable[[Project], AbstractContextManager[Served]],
     save_suite: Callable[..., str],
     make_runs: Callable[..., list[Run]],
 ) -> Iterator[World]:
     folder: Path = tmp_path_factory.mktemp("trends")
     file = folder / f"answers{HOSTILE.replace('/', '')}.jsonl"
     target = f"scripted:{file}"
-    site = Site(folder / ".proctor" / "proctor.db", folder=folder)
+    site = Project(folder / ".proctor" / "proctor.db", folder=folder)
     save_suite(site, "caps", suite("caps", split=True))
     save_suite(site, "plain", suite("plain", split=False))
     runs = []

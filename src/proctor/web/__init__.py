@@ -1,1 +1,7 @@
-"""The web application: pages and an API over the same store and session as the command line."""
+"""The web application: pages and an HTTP API over the store that the command line uses.
+
+In: HTTP requests for one `Project`, a folder and its store. Out: pages, JSON and event streams.
+Start with `app.py`, the tables of pages and of the API behind `security.py`; `server.py` binds and serves.
+`pages/` answers browsers, `api/` programs, `runs/` starts runs in processes of their own, and `tasks.py` does
+what takes seconds.
+"""

@@ -1,4 +1,4 @@
-"""The text of a suite with its problems under their lines; of a long one these lines only."""
+"""Shows the text of a suite with each problem below its line; of a long text only the lines nearby."""
 
 from __future__ import annotations
 
@@ -11,100 +11,106 @@ from msgspec import Struct
 from proctor.model import Problem
 from proctor.services.suites.upload import Upload
 
-WHOLE: Final = 60
-"""A text of so many lines is shown whole."""
-CONTEXT: Final = 2
-"""So many lines before and after one with a problem."""
-MOST: Final = 100
-"""So many problems are shown at their lines; a browser reads so many at once, and so does a person."""
-LONGEST: Final = 600
-"""So many characters of a line."""
+MAX_WHOLE_LINES: Final = 60
+"""A text of at most this many lines is shown in full."""
+CONTEXT_LINES: Final = 2
+"""Lines shown before and after a line with a problem."""
+MAX_PROBLEMS: Final = 100
+"""Problems shown at their lines; more would slow down the browser and the reader."""
+MAX_LINE_LENGTH: Final = 600
+"""Characters shown of one line."""
 
 
-class Line(Struct, frozen=True):
+class AnnotatedLine(Struct, frozen=True):
     """One line of a file."""
 
     number: int
     text: str
     problems: tuple[Problem, ...] = ()
     skipped: int = 0
-    """How many lines before it are not shown."""
+    """Number of lines left out before this one."""
 
 
-class Marked(Struct, frozen=True, kw_only=True):
-    """One file with what is wrong or doubtful in it."""
+class AnnotatedFile(Struct, frozen=True, kw_only=True):
+    """One file with its errors and warnings."""
 
     path: str
     """Empty for the whole upload."""
     anchor: str
-    """What the ids of its lines begin with."""
-    above: tuple[Problem, ...]
-    """Problems that have no line."""
-    lines: tuple[Line, ...]
+    """Prefix of the ids of its lines."""
+    unplaced: tuple[Problem, ...]
+    """Problems without a line."""
+    lines: tuple[AnnotatedLine, ...]
     after: int
-    """How many lines come after the last one shown."""
+    """Number of lines after the last one shown."""
 
 
-class MarkedLines(Struct, frozen=True, kw_only=True):
+class AnnotatedSource(Struct, frozen=True, kw_only=True):
     """All files of an upload that have something to show."""
 
-    files: tuple[Marked, ...]
+    files: tuple[AnnotatedFile, ...]
     left_out: int
-    """How many problems are not shown."""
+    """Number of problems not shown."""
 
 
-def marked(upload: Upload, problems: Iterable[Problem]) -> MarkedLines:
-    """The lines of an upload that have problems, errors before warnings where there are too many to show.
+def annotate(upload: Upload, problems: Iterable[Problem]) -> AnnotatedSource:
+    """Returns the lines of an upload that have problems; if there are too many, errors come first.
 
     Args:
         upload: the files.
         problems: in the order of files and lines.
     """
-    found = list(problems)
-    first = sorted(range(len(found)), key=lambda place: (found[place].level != "error", place))[:MOST]
-    shown: Mapping[str, list[Problem]] = defaultdict(list)
-    for place in sorted(first):
-        shown[found[place].path].append(found[place])
+    problem_list = list(problems)
+    shown_indices = sorted(
+        range(len(problem_list)), key=lambda index: (problem_list[index].level != "error", index)
+    )[:MAX_PROBLEMS]
+    by_path: Mapping[str, list[Problem]] = defaultdict(list)
+    for index in sorted(shown_indices):
+        by_path[problem_list[index].path].append(problem_list[index])
     files = [
-        _of_file(upload, path, of_it, f"file-{nth}-line-" if nth else "line-")
-        for nth, (path, of_it) in enumerate(shown.items())
+        _annotate_file(upload, path, file_problems, f"file-{number}-line-" if number else "line-")
+        for number, (path, file_problems) in enumerate(by_path.items())
     ]
-    return MarkedLines(files=tuple(files), left_out=len(found) - len(first))
+    return AnnotatedSource(files=tuple(files), left_out=len(problem_list) - len(shown_indices))
 
 
-def _of_file(upload: Upload, path: str, problems: list[Problem], anchor: str) -> Marked:
+def _annotate_file(upload: Upload, path: str, problems: list[Problem], anchor: str) -> AnnotatedFile:
     data = upload.files.get(path)
     # As files have lines, and not at every character that could end one.
     texts = [] if data is None else data.decode("utf-8-sig", "replace").replace("\r\n", "\n").split("\n")
     if texts and not texts[-1]:
         texts.pop()
-    at: dict[int, list[Problem]] = defaultdict(list)
-    above = []
-    for one in problems:
-        if one.line is not None and 0 < one.line <= len(texts):
-            at[one.line].append(one)
+    by_line: dict[int, list[Problem]] = defaultdict(list)
+    unplaced = []
+    for problem in problems:
+        if problem.line is not None and 0 < problem.line <= len(texts):
+            by_line[problem.line].append(problem)
         else:
-            above.append(one)
-    lines = tuple(_lines(texts, at))
-    return Marked(
+            unplaced.append(problem)
+    lines = tuple(_annotate_lines(texts, by_line))
+    return AnnotatedFile(
         path="" if path == upload.main and upload.is_folder else path,
         anchor=anchor,
-        above=tuple(above),
+        unplaced=tuple(unplaced),
         lines=lines,
         after=len(texts) - (lines[-1].number if lines else 0),
     )
 
 
-def _lines(texts: list[str], at: Mapping[int, list[Problem]]) -> Iterator[Line]:
-    wanted: Iterable[int] = range(1, len(texts) + 1)
-    if len(texts) > WHOLE:
-        near = {near for line in at for near in range(line - CONTEXT, line + CONTEXT + 1)}
-        wanted = sorted(line for line in near if 0 < line <= len(texts))
+def _annotate_lines(texts: list[str], by_line: Mapping[int, list[Problem]]) -> Iterator[AnnotatedLine]:
+    numbers: Iterable[int] = range(1, len(texts) + 1)
+    if len(texts) > MAX_WHOLE_LINES:
+        nearby = {
+            nearby for line in by_line for nearby in range(line - CONTEXT_LINES, line + CONTEXT_LINES + 1)
+        }
+        numbers = sorted(line for line in nearby if 0 < line <= len(texts))
     last = 0
-    for number in wanted:
+    for number in numbers:
         text = texts[number - 1]
         text = (
-            text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text) - LONGEST:,} more characters)"
+            text
+            if len(text) <= MAX_LINE_LENGTH
+            else f"{text[:MAX_LINE_LENGTH]}… ({len(text) - MAX_LINE_LENGTH:,} more characters)"
         )
-        yield Line(number, text, tuple(at.get(number, ())), number - last - 1)
+        yield AnnotatedLine(number, text, tuple(by_line.get(number, ())), number - last - 1)
         last = number

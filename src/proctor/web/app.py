@@ -1,4 +1,4 @@
-"""The application: every page and the API, behind one guard."""
+"""The application: every page and the API, behind the security middleware."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from proctor.errors import ProctorError, StoreError, SuiteError
 from proctor.model import Problem
 from proctor.web import internal_errors
 from proctor.web.client_limits import DEFAULT_LIMITS, EventStreams, ServerLimits
-from proctor.web.project import Site
-from proctor.web.security import Guard, Refused, checked
-from proctor.web.templates_env import NotThere, page
+from proctor.web.project import Project
+from proctor.web.security import RequestRefused, SecurityMiddleware, check_csrf
+from proctor.web.templates_env import PageNotFound, render_page
 
 PAGES = {
     "door": "proctor.web.pages.home:router",
@@ -37,95 +37,95 @@ PAGES = {
     "review": "proctor.web.pages.review:router",
     "api": "proctor.web.api.docs_page:router",
 }
-"""Each page's router; a further page is a file and a line here."""
+"""The router of each page; add new ones here."""
 API = "proctor.web.api.app:mount"
-"""What adds the API for programs."""
+"""The function that adds the API."""
 
 
-def make_app(site: Site, limits: ServerLimits = DEFAULT_LIMITS) -> Guard:
-    """The application of a site, behind its guard.
+def make_app(project: Project, limits: ServerLimits = DEFAULT_LIMITS) -> SecurityMiddleware:
+    """Builds the application of a project, behind the security middleware.
 
     Args:
-        site: what is served; its `hosts` are set before the first request.
-        limits: how many event streams may be open.
+        project: the project; its `hosts` are set before the first request.
+        limits: the limits of event streams.
     """
-    return Guard(routed(site, limits), site, _refuse)
+    return SecurityMiddleware(make_unguarded_app(project, limits), project, _refuse)
 
 
-def routed(site: Site, limits: ServerLimits = DEFAULT_LIMITS) -> FastAPI:
-    """All pages of a site and its API, unguarded."""
+def make_unguarded_app(project: Project, limits: ServerLimits = DEFAULT_LIMITS) -> FastAPI:
+    """Builds all pages of a project and its API, without the security middleware."""
     app = FastAPI(title="Proctor", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.site = site
+    app.state.project = project
     app.state.event_streams = EventStreams(limits)
-    for place in PAGES.values():
-        app.include_router(_load(place), dependencies=[Depends(checked)], include_in_schema=False)
+    for import_path in PAGES.values():
+        app.include_router(_load(import_path), dependencies=[Depends(check_csrf)], include_in_schema=False)
     _load(API)(app)
     app.add_exception_handler(ProctorError, _refuse)
-    app.add_exception_handler(HTTPException, _no_such_page)
-    app.add_exception_handler(RequestValidationError, _wrong_address)
-    app.add_exception_handler(Exception, _broke)
+    app.add_exception_handler(HTTPException, _unknown_page)
+    app.add_exception_handler(RequestValidationError, _invalid_address)
+    app.add_exception_handler(Exception, _internal_error)
     return app
 
 
-def _load(place: str) -> Any:
-    module, _, name = place.partition(":")
+def _load(import_path: str) -> Any:
+    module, _, name = import_path.partition(":")
     return getattr(import_module(module), name)
 
 
 def _refuse(request: Request, error: Exception) -> Response:
-    """What Proctor refuses on purpose, as a page that says so."""
+    """Shows an error that Proctor raised on purpose as a page."""
     status, headers = 400, {}
-    if isinstance(error, Refused):
+    if isinstance(error, RequestRefused):
         status, headers = error.status, error.headers
-        if "location" in headers:  # to the door
+        if "location" in headers:  # to the login
             return RedirectResponse(headers["location"], status)
-    elif isinstance(error, NotThere):
+    elif isinstance(error, PageNotFound):
         status = 404
     elif isinstance(error, StoreError):
         status = 503
     problems = error.problems if isinstance(error, SuiteError) else ()
-    return _said(request, status, str(error), problems, headers)
+    return _error_response(request, status, str(error), problems, headers)
 
 
-def _no_such_page(request: Request, error: Exception) -> Response:
+def _unknown_page(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     sentence = "There is no such page." if error.status_code == 404 else str(error.detail)
     if error.status_code == 405:
         sentence = "This address takes no such request. Open it by a link or a button of the pages."
-    return _said(request, error.status_code, sentence, headers=error.headers)
+    return _error_response(request, error.status_code, sentence, headers=error.headers)
 
 
-def _wrong_address(request: Request, error: Exception) -> Response:
-    """A value of the address or the form that cannot be, such as a text where a number belongs."""
+def _invalid_address(request: Request, error: Exception) -> Response:
+    """Handles an invalid value in the address or the form, such as text instead of a number."""
     assert isinstance(error, RequestValidationError)
-    wrong = error.errors()[0]
-    field = ".".join(str(part) for part in wrong["loc"][1:])
-    sentence = f"The address gives {field!r} a value that it cannot have: {wrong['msg']}."
-    return _said(request, 400, sentence)
+    validation_error = error.errors()[0]
+    field = ".".join(str(part) for part in validation_error["loc"][1:])
+    sentence = f"The address gives {field!r} a value that it cannot have: {validation_error['msg']}."
+    return _error_response(request, 400, sentence)
 
 
-def _broke(request: Request, error: Exception) -> Response:
-    internal_errors.tell(f"at {request.url.path}", error)
+def _internal_error(request: Request, error: Exception) -> Response:
+    internal_errors.report(f"at {request.url.path}", error)
     sentence = (
         "Proctor broke. This is a fault of Proctor; nothing that was stored is lost. The terminal of the "
         "server says more, with PROCTOR_DEBUG=1 all of it."
     )
-    return _said(request, 500, sentence)
+    return _error_response(request, 500, sentence)
 
 
-def _said(
+def _error_response(
     request: Request,
     status: int,
     sentence: str,
     problems: Sequence[Problem] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Why there is no other answer: a page for people, a problem for programs."""
+    """Returns an error as a page, or as a problem for paths of the API."""
     if request.url.path.startswith("/api/"):
-        from proctor.web.api.problems import problem
+        from proctor.web.api.problems import problem_response
 
-        return problem(status, sentence, problems, headers)
-    # A request that was refused may have come from anywhere, and the page has links only.
-    answer = page(request, "refused.html", status, sentence=sentence, problems=problems)
-    answer.headers.update(headers or {})
-    return answer
+        return problem_response(status, sentence, problems, headers)
+    # A refused request may have come from anywhere, so the page has only links.
+    response = render_page(request, "refused.html", status, sentence=sentence, problems=problems)
+    response.headers.update(headers or {})
+    return response

@@ -1,4 +1,4 @@
-"""Who looks at the pages: one visitor a browser, known by a cookie for as long as the server runs."""
+"""Browser sessions: one for each browser, identified by a cookie, for as long as the server runs."""
 
 from __future__ import annotations
 
@@ -12,58 +12,57 @@ from proctor.model import Run
 from proctor.protocols import Store
 from proctor.services.runs.reading.report import keep_look
 
-_MOST = 10_000
-"""So many are remembered; forgotten is who was away longest, and first of those who have shown no token."""
+_MAX_SESSIONS = 10_000
+"""Beyond it, the oldest session is dropped; sessions that are not logged in go first."""
 
 
-class Visitor:
-    """One browser, and what it was shown."""
+class BrowserSession:
+    """One browser: its form token, its messages, and what it has been shown."""
 
     def __init__(self) -> None:
-        """Nobody was told anything yet."""
         self.id = secrets.token_urlsafe(32)
         self.csrf = secrets.token_urlsafe(32)
-        """What every change must come with, so that no other site can make one."""
-        self.allowed = False
-        """It has shown the server's token."""
-        self.name = ""
-        """What this person calls themself when they review answers."""
+        """The token that every change must carry, so that no other site can make one."""
+        self.is_logged_in = False
+        """Whether it has shown the server's token."""
+        self.reviewer_name = ""
+        """The name under which this person labels answers."""
         self.revealed: set[str] = set()
-        """The runs whose held-out answers it is shown."""
-        self._looked: set[str] = set()
-        self._told: list[str] = []
+        """Ids of the runs whose held-out answers it may see."""
+        self._accessed_runs: set[str] = set()
+        self._flashes: list[str] = []
         self._lock = Lock()
 
-    def tell(self, sentence: str) -> None:
-        """Say a sentence once, on the next page."""
+    def flash(self, sentence: str) -> None:
+        """Shows a sentence once, on the next page."""
         with self._lock:
-            self._told.append(sentence)
+            self._flashes.append(sentence)
 
-    def told(self) -> list[str]:
-        """What is to be said now; nothing of it is said again."""
+    def pop_flashes(self) -> list[str]:
+        """Returns the sentences to show now, and forgets them."""
         with self._lock:
-            sentences, self._told = self._told, []
+            sentences, self._flashes = self._flashes, []
         return sentences
 
-    def looks_at(self, store: Store, run: Run) -> None:
-        """Count a look at the pass rate of a run's holdout, once a visitor and run.
+    def record_access(self, store: Store, run: Run) -> None:
+        """Records an access to the pass rate of a run's holdout, once for each session and run.
 
-        Reading a page again tells nothing more than the first time did.
+        Reading a page again reveals nothing new.
 
         Raises:
-            StoreError: the look cannot be kept; nothing may be shown then.
+            StoreError: the access cannot be recorded; then nothing may be shown.
         """
         with self._lock:
-            if run.id in self._looked:
+            if run.id in self._accessed_runs:
                 return
             keep_look(store, run, "rate")
-            self._looked.add(run.id)
+            self._accessed_runs.add(run.id)
 
     def reveal(self, store: Store, run: Run) -> None:
-        """Count a look at what a run has sealed, and show it to this visitor from now on.
+        """Records an access to the held-out answers of a run, and shows them to this session from now on.
 
         Raises:
-            StoreError: the look cannot be kept; nothing is revealed then.
+            StoreError: the access cannot be recorded; then nothing is revealed.
         """
         with self._lock:
             if run.id in self.revealed:
@@ -72,42 +71,46 @@ class Visitor:
             self.revealed.add(run.id)
 
 
-class Visitors:
-    """All visitors of one server."""
+class BrowserSessions:
+    """All sessions of one server; safe to use from many threads."""
 
     def __init__(self) -> None:
-        """None yet."""
-        self._known: OrderedDict[str, Visitor] = OrderedDict()
+        self._sessions: OrderedDict[str, BrowserSession] = OrderedDict()
         self._lock = Lock()
-        self.program = Visitor()
-        """Whoever asks the API; programs send no cookie."""
+        self.api_session = BrowserSession()
+        """The session of all API clients, which send no cookie."""
 
-    def find(self, key: str | None) -> Visitor | None:
-        """The visitor of a cookie, or None."""
+    def find(self, key: str | None) -> BrowserSession | None:
+        """Returns the session of a cookie, or None."""
         with self._lock:
-            visitor = None if key is None else self._known.get(key)
-            if visitor is not None:
-                self._known.move_to_end(visitor.id)
-        return visitor
+            session = None if key is None else self._sessions.get(key)
+            if session is not None:
+                self._sessions.move_to_end(session.id)
+        return session
 
-    def keep(self, visitor: Visitor) -> None:
-        """Remember another visitor."""
+    def add(self, session: BrowserSession) -> None:
+        """Remembers a session."""
         with self._lock:
-            self._known[visitor.id] = visitor
-            if len(self._known) > _MOST:
-                oldest = next(iter(self._known))
-                del self._known[next((key for key, one in self._known.items() if not one.allowed), oldest)]
+            self._sessions[session.id] = session
+            if len(self._sessions) > _MAX_SESSIONS:
+                oldest = next(iter(self._sessions))
+                del self._sessions[
+                    next(
+                        (key for key, candidate in self._sessions.items() if not candidate.is_logged_in),
+                        oldest,
+                    )
+                ]
 
-    def admit(self, visitor: Visitor) -> None:
-        """Let in who has shown the token, by another id: the one before may be somebody else's choice."""
+    def log_in(self, session: BrowserSession) -> None:
+        """Marks a session as logged in and gives it a new id, as someone else may have chosen the old one."""
         with self._lock:
-            self._known.pop(visitor.id, None)
-            visitor.id, visitor.csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-            visitor.allowed = True
-            self._known[visitor.id] = visitor
+            self._sessions.pop(session.id, None)
+            session.id, session.csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+            session.is_logged_in = True
+            self._sessions[session.id] = session
 
 
-def visitor_of(connection: HTTPConnection) -> Visitor:
-    """Who sent a request; for the API that is everybody who may."""
-    visitor: Visitor = connection.scope["proctor.visitor"]
-    return visitor
+def get_session(connection: HTTPConnection) -> BrowserSession:
+    """Returns the session of a request; all API clients share one."""
+    session: BrowserSession = connection.scope["proctor.session"]
+    return session

@@ -1,4 +1,4 @@
-"""Bundles that somebody drops on a page, checked by a process that ends when it takes too long."""
+"""Checks uploaded bundles in a subprocess with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -16,95 +16,97 @@ from proctor.bundles.keys import keys_folder
 from proctor.errors import UsageError
 from proctor.safe_text import one_line
 from proctor.services.bundles.verify import CHECKS
-from proctor.web.project import Site
-from proctor.web.runs.subprocess_command import started
+from proctor.web.project import Project
+from proctor.web.runs.subprocess_command import start_command
 
-VERIFYING_S = 60.0
-"""For so long a bundle is checked."""
-_MEMORY = 4 * 2**30
-"""So many bytes of memory that may take, where the system can say so."""
-_AT_ONCE = BoundedSemaphore(2)
-_WAITING_S = 20.0
+VERIFY_TIMEOUT_S = 60.0
+"""How long the check of one bundle may take."""
+_MAX_MEMORY_BYTES = 4 * 2**30
+"""Memory limit of the subprocess, on systems that support one."""
+_SLOTS = BoundedSemaphore(2)
+_SLOT_TIMEOUT_S = 20.0
 
 
-class Checked(Struct, frozen=True, kw_only=True):
-    """What came of checking a bundle."""
+class BundleCheck(Struct, frozen=True, kw_only=True):
+    """The result of checking a bundle."""
 
     name: str
-    """What the file was called; a text to show."""
+    """The name of the uploaded file, for display."""
     checks: tuple[tuple[str, bool | None], ...]
-    """Each check as a sentence, and whether it held; None for one that was not come to."""
-    wrong: str | None
+    """Each check as a sentence, and whether it passed; None if it was not reached."""
+    error: str | None
     """The first thing that is wrong."""
-    found: dict[str, Any] | None
-    """What the bundle says, where nothing is; as `proctor verify --json` has it."""
+    bundle: dict[str, Any] | None
+    """The content of a valid bundle, as in `proctor verify --json`."""
 
 
-def verified(site: Site, name: str, data: bytes) -> Checked:
-    """Check a bundle that somebody dropped; nothing of it is ever run, and nothing of it is kept.
+def check_bundle(project: Project, name: str, data: bytes) -> BundleCheck:
+    """Checks an uploaded bundle; nothing in it is run, and nothing of it is kept.
 
     Args:
-        site: whose keys are trusted.
-        name: what the file is called.
+        project: its keys are trusted.
+        name: the name of the file.
         data: an archive.
 
     Raises:
         UsageError: too many bundles are being checked already.
     """
-    if not _AT_ONCE.acquire(timeout=_WAITING_S):
+    if not _SLOTS.acquire(timeout=_SLOT_TIMEOUT_S):
         raise UsageError("Other bundles are being checked at the moment. Drop this one again in a minute.")
     try:
         with TemporaryDirectory(prefix="proctor-") as folder:
-            path = Path(folder) / "dropped.zip"  # never what the file was called
+            path = Path(folder) / "dropped.zip"  # never the name that was uploaded
             path.write_bytes(data)
-            row = _answer(site, path)
+            row = _run_verify(project, path)
     finally:
-        _AT_ONCE.release()
-    shown = one_line(name)
-    held = set(row.get("checks", ()))
-    wrong = row.get("message")
-    if wrong is not None:
-        wrong = one_line(str(wrong)).replace(f"{path}: ", "").replace(str(path), shown)
-    return Checked(
-        name=shown,
-        checks=tuple(_checks(held, failed=wrong is not None)),
-        wrong=wrong,
-        found=None if wrong is not None else row,
+        _SLOTS.release()
+    display_name = one_line(name)
+    passed_checks = set(row.get("checks", ()))
+    error = row.get("message")
+    if error is not None:
+        error = one_line(str(error)).replace(f"{path}: ", "").replace(str(path), display_name)
+    return BundleCheck(
+        name=display_name,
+        checks=tuple(_checks(passed_checks, failed=error is not None)),
+        error=error,
+        bundle=None if error is not None else row,
     )
 
 
-def _checks(held: set[str], *, failed: bool) -> list[tuple[str, bool | None]]:
-    found: list[tuple[str, bool | None]] = []
+def _checks(passed_checks: set[str], *, failed: bool) -> list[tuple[str, bool | None]]:
+    checks: list[tuple[str, bool | None]] = []
     for name, sentence in CHECKS.items():
-        if name in held:
-            found.append((sentence, True))
+        if name in passed_checks:
+            checks.append((sentence, True))
         else:
-            first = failed and all(passed for _, passed in found)
-            found.append((sentence, False if first else None))
-    return found
+            is_failed_check = failed and all(passed for _, passed in checks)
+            checks.append((sentence, False if is_failed_check else None))
+    return checks
 
 
-def _answer(site: Site, path: Path) -> dict[str, Any]:
-    """What `proctor verify` says of a bundle: its row, or the error with the checks that held before it."""
-    words = ["verify", "--json", f"--keys={keys_folder(site.environ)}", str(path)]
-    with started(site, words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
-        _limit(child)
+def _run_verify(project: Project, path: Path) -> dict[str, Any]:
+    """Returns the row of `proctor verify`, or its error with the checks that passed before it."""
+    arguments = ["verify", "--json", f"--keys={keys_folder(project.environ)}", str(path)]
+    with start_command(project, arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+        _limit_memory(child)
         try:
-            out, _ = child.communicate(timeout=VERIFYING_S)
+            stdout, _ = child.communicate(timeout=VERIFY_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             child.kill()
-            return {"message": f"It could not be checked in {VERIFYING_S:g} seconds. Use `proctor verify`."}
+            return {
+                "message": f"It could not be checked in {VERIFY_TIMEOUT_S:g} seconds. Use `proctor verify`."
+            }
     try:
-        told = msgspec.json.decode(out, type=dict[str, Any])
-        row: dict[str, Any] = (told["bundles"] or told["errors"])[0]
+        output = msgspec.json.decode(stdout, type=dict[str, Any])
+        row: dict[str, Any] = (output["bundles"] or output["errors"])[0]
     except (msgspec.MsgspecError, KeyError, IndexError):
         return {"message": "It could not be checked: that took more memory than a page may use."}
     return row
 
 
-def _limit(child: subprocess.Popen[bytes]) -> None:
-    """Let a process have so much memory and no more, where the system can say so."""
+def _limit_memory(child: subprocess.Popen[bytes]) -> None:
+    """Limits the memory of a process, on systems that support it."""
     with suppress(ImportError, AttributeError, OSError, ValueError):
         import resource
 
-        resource.prlimit(child.pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        resource.prlimit(child.pid, resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))

@@ -1,7 +1,7 @@
-"""Certificates that are made here, and those that are kept beside the store.
+"""Creates certificates, and reads those kept beside the store.
 
-Each is made by a process of its own, which is `proctor certify` or `proctor attest`: a page then says and
-counts what the command line does, and goes on answering meanwhile.
+Each is created by a subprocess, `proctor certify` or `proctor attest`, so that pages show the same result as
+the command line, and the server stays responsive.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from proctor.certification import NotCertified
 from proctor.errors import ProctorError, UsageError
 from proctor.model import Run
 from proctor.safe_text import one_line
-from proctor.web.browser_sessions import Visitor
-from proctor.web.project import Site
-from proctor.web.runs.subprocess_command import started
-from proctor.web.tasks import Told
-from proctor.web.templates_env import NotThere, run_of
+from proctor.web.browser_sessions import BrowserSession
+from proctor.web.project import Project
+from proctor.web.runs.subprocess_command import start_command
+from proctor.web.tasks import ProgressCallback
+from proctor.web.templates_env import PageNotFound, load_run
 
 FILES = {
     "certificate": ("certificate.json", "certificate.json", "application/json"),
@@ -39,40 +39,40 @@ FILES = {
     "bundle": ("bundle.zip", "bundle.zip", "application/zip"),
     "public": ("public.zip", "public.bundle.zip", "application/zip"),
 }
-"""What is kept of a certificate: its file, how it is called outside after the run's id, and its type."""
+"""Each file of a certificate: its name on disk, its suffix in a download after the run's id, its type."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
-"""Ids that may be a folder's name; those of runs that are made here are."""
+"""Run ids that may name a folder; ids of Proctor's own runs do."""
 _PROGRESS = re.compile(r"([\d,]+) of ([\d,]+) [a-z ]+ so far")
-_ABANDONED_S = 24 * 3600.0
-_SAID = "proctor: error: "
+_STALE_AFTER_S = 24 * 3600.0
+_ERROR_PREFIX = "proctor: error: "
 _FLAG = re.compile(r": --[a-z-]+(?=\.)| \(--[^)]*\)")
-_REMEMBERED = 20
-"""Lines at the end of what a command said."""
+_MAX_OUTPUT_LINES = 20
+"""Number of lines kept from the end of a command's output."""
 
 
-class Named(Struct, frozen=True):
-    """A suite or a target as a certificate names it."""
+class CertificateSubject(Struct, frozen=True):
+    """A suite or a target as named in a certificate."""
 
     name: str
     digest: str
     version: str | None = None
 
 
-class Signature(Struct, frozen=True):
-    """How a certificate's bundle is signed."""
+class CertificateSignature(Struct, frozen=True):
+    """The signature of a certificate's bundle."""
 
     standing: str
     keys: list[dict[str, Any]] = []
 
 
-class Certificate(Struct, frozen=True, kw_only=True):
-    """What `certificate.json` says of a run."""
+class CertificateDocument(Struct, frozen=True, kw_only=True):
+    """The content of `certificate.json` for a run."""
 
     of: str
     word: str
     run: str
-    suite: Named
-    target: Named
+    suite: CertificateSubject
+    target: CertificateSubject
     started_at: str
     part: str
     passed: int
@@ -83,84 +83,88 @@ class Certificate(Struct, frozen=True, kw_only=True):
     conditions: list[str] = []
     forced: list[str] = []
     claims: dict[str, dict[str, Any]] = {}
-    signature: Signature
+    signature: CertificateSignature
     derived: dict[str, Any] = {}
 
 
-class Kept(Struct, frozen=True, kw_only=True):
-    """A certificate that was made here."""
+class KeptCertificate(Struct, frozen=True, kw_only=True):
+    """A certificate that was created on this server."""
 
-    said: Certificate
+    document: CertificateDocument
     folder: Path
     made_at: datetime
 
     @property
     def has_public(self) -> bool:
-        """There is a public bundle too."""
+        """Whether there is a public bundle too."""
         return (self.folder / FILES["public"][0]).exists()
 
     @property
     def badge_markdown(self) -> str:
-        """The badge as Markdown, with its address as seen from the folder of the certificate."""
+        """The badge as Markdown, with an address relative to the certificate's folder."""
         with suppress(OSError):
             text = (self.folder / FILES["markdown"][0]).read_text(encoding="utf-8")
             return next((line for line in text.splitlines() if line.startswith(("![", "[!["))), "")
         return ""
 
 
-class NotMade(ProctorError):
-    """A certificate that was not made, and why."""
+class CertificateError(ProctorError):
+    """The certificate could not be created."""
 
 
-# --- what is there -----------------------------------------------------------------------------------------
+# --- reading -----------------------------------------------------------------------------------------------
 
 
-def kept(site: Site) -> list[Kept]:
-    """All certificates that were made here, newest first."""
+def load_certificates(project: Project) -> list[KeptCertificate]:
+    """Returns all certificates created on this server, newest first."""
     with suppress(OSError):
-        ids = [path.name for path in _folder(site).iterdir() if path.is_dir()]
-        found = [one for one in (kept_of(site, run_id) for run_id in ids) if one is not None]
-        return sorted(found, key=lambda one: one.made_at, reverse=True)
+        ids = [path.name for path in _certificates_folder(project).iterdir() if path.is_dir()]
+        certificates = [
+            certificate
+            for certificate in (find_certificate(project, run_id) for run_id in ids)
+            if certificate is not None
+        ]
+        return sorted(certificates, key=lambda certificate: certificate.made_at, reverse=True)
     return []
 
 
-def kept_of(site: Site, run_id: str) -> Kept | None:
-    """The certificate of a run; None where there is none."""
+def find_certificate(project: Project, run_id: str) -> KeptCertificate | None:
+    """Returns the certificate of a run, or None."""
     if not _RUN_ID.fullmatch(run_id):
         return None
-    path = _folder(site) / run_id / FILES["certificate"][0]
+    path = _certificates_folder(project) / run_id / FILES["certificate"][0]
     try:
-        said = msgspec.json.decode(path.read_bytes(), type=Certificate)
+        document = msgspec.json.decode(path.read_bytes(), type=CertificateDocument)
         made_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except (OSError, msgspec.MsgspecError):
         return None
-    if said.run != run_id:
+    if document.run != run_id:
         return None
-    return Kept(said=said, folder=path.parent, made_at=made_at)
+    return KeptCertificate(document=document, folder=path.parent, made_at=made_at)
 
 
-def signing_names(site: Site) -> list[str]:
-    """The keys that can sign here, by name; none where `cryptography` is missing.
+def signing_names(project: Project) -> list[str]:
+    """Returns the names of the keys that can sign here; none without `cryptography`.
 
     Raises:
         UsageError: the folder of keys cannot be read.
     """
-    return names(keys_folder(site.environ)) if can_sign() else []
+    return names(keys_folder(project.environ)) if can_sign() else []
 
 
-def key_of(site: Site, chosen: str) -> str | None:
-    """A key of the server's own that was chosen by its name; None for no signature.
+def resolve_key(project: Project, name: str) -> str | None:
+    """Checks the name of a signing key; returns None for no signature.
 
     Raises:
         UsageError: there is none of that name.
     """
-    if not chosen:
+    if not name:
         return None
-    if chosen not in signing_names(site):
+    if name not in signing_names(project):
         raise UsageError(
-            f"There is no key {chosen!r} to sign with here. `proctor keys list` shows those that are."
+            f"There is no key {name!r} to sign with here. `proctor keys list` shows those that are."
         )
-    return chosen
+    return name
 
 
 def can_sign() -> bool:
@@ -172,147 +176,178 @@ def can_sign() -> bool:
     return True
 
 
-def reveal(site: Site, visitor: Visitor, made: Kept) -> None:
-    """Count that a visitor is handed all that a run holds out, which its full bundle has.
+def reveal(project: Project, session: BrowserSession, certificate: KeptCertificate) -> None:
+    """Records that a session receives everything a run holds out, which its full bundle contains.
 
     Raises:
-        StoreError: that cannot be kept; nothing may be handed out then.
+        StoreError: the access cannot be recorded; then nothing may be sent.
     """
-    with site.store() as store:
+    with project.store() as store:
         try:
-            run = run_of(store, made.said.run)
-        except NotThere:  # it was deleted, and with it the holdout that looks are counted for
+            run = load_run(store, certificate.document.run)
+        except PageNotFound:  # it was deleted, and its holdout with it
             return
         if run.suite.split_rule is not None:
-            visitor.reveal(store, run)
+            session.reveal(store, run)
 
 
-# --- making ------------------------------------------------------------------------------------------------
+# --- creating ----------------------------------------------------------------------------------------------
 
 
-def make(site: Site, run: Run, key: str | None, told: Told, *, fewest: int | None = None) -> Kept:
-    """Make the certificate of a run with its full bundle; one that is there already is replaced.
+def create_certificate(
+    project: Project,
+    run: Run,
+    key: str | None,
+    on_progress: ProgressCallback,
+    *,
+    min_cases: int | None = None,
+) -> KeptCertificate:
+    """Creates the certificate of a run with its full bundle; an earlier one is replaced.
 
     Args:
-        site: where the run is.
+        project: where the run is.
         run: the run.
         key: the name of the key that signs; None for no signature.
-        told: told how far it is.
-        fewest: so few cases it may be of; None for what is usual.
+        on_progress: called with the progress.
+        min_cases: the minimum number of cases; None for the default.
 
     Raises:
-        NotMade: the run gets no certificate, or nothing could be written.
+        CertificateError: the run gets no certificate, or nothing could be written.
     """
-    part = _new_folder(site, run)
+    work_folder = _new_folder(project, run)
     try:
-        place = [str(part / FILES[name][0]) for name in ("bundle", "certificate", "markdown", "badge")]
-        outputs = [word for path in place[1:] for word in ("-o", path)]
-        words = ["certify", run.id, *_always(site), *_signed(key), "--bundle", place[0], *outputs]
-        words += [] if fewest is None else [f"--min-cases={fewest}"]
-        _done(site, words, told)
-        _swap(part, part.parent / run.id)
+        paths = [str(work_folder / FILES[name][0]) for name in ("bundle", "certificate", "markdown", "badge")]
+        outputs = [argument for path in paths[1:] for argument in ("-o", path)]
+        arguments = [
+            "certify",
+            run.id,
+            *_store_flags(project),
+            *_signing_flags(key),
+            "--bundle",
+            paths[0],
+            *outputs,
+        ]
+        arguments += [] if min_cases is None else [f"--min-cases={min_cases}"]
+        _run_command(project, arguments, on_progress)
+        _swap(work_folder, work_folder.parent / run.id)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
-    found = kept_of(site, run.id)
-    if found is None:
-        raise NotMade("The certificate was made, and cannot be read again.")
-    return found
+        shutil.rmtree(work_folder, ignore_errors=True)
+    certificate = find_certificate(project, run.id)
+    if certificate is None:
+        raise CertificateError("The certificate was made, and cannot be read again.")
+    return certificate
 
 
-def make_public(site: Site, run: Run, key: str | None, told: Told) -> Kept:
-    """Make the public bundle beside the certificate of a run.
+def create_public_bundle(
+    project: Project, run: Run, key: str | None, on_progress: ProgressCallback
+) -> KeptCertificate:
+    """Creates the public bundle beside the certificate of a run.
 
     Args:
-        site: where the run is.
+        project: where the run is.
         run: the run, which has a certificate.
         key: the name of the key that signs; None for no signature.
-        told: told how far it is.
+        on_progress: called with the progress.
 
     Raises:
-        NotMade: it has no certificate, or nothing could be written.
+        CertificateError: it has no certificate, or nothing could be written.
     """
-    found = kept_of(site, run.id)
-    if found is None:
-        raise NotMade(f"Run {run.id} has no certificate here. Make one first.")
-    part = found.folder / f".{secrets.token_hex(6)}.zip"
+    certificate = find_certificate(project, run.id)
+    if certificate is None:
+        raise CertificateError(f"Run {run.id} has no certificate here. Make one first.")
+    partial_file = certificate.folder / f".{secrets.token_hex(6)}.zip"
     try:
-        _done(site, ["attest", run.id, "--public", *_always(site), *_signed(key), "-o", str(part)], told)
-        part.replace(found.folder / FILES["public"][0])
+        _run_command(
+            project,
+            [
+                "attest",
+                run.id,
+                "--public",
+                *_store_flags(project),
+                *_signing_flags(key),
+                "-o",
+                str(partial_file),
+            ],
+            on_progress,
+        )
+        partial_file.replace(certificate.folder / FILES["public"][0])
     except OSError as error:
-        raise NotMade(f"The bundle cannot be kept: {error.strerror}.") from None
+        raise CertificateError(f"The bundle cannot be kept: {error.strerror}.") from None
     finally:
-        part.unlink(missing_ok=True)
-    return found
+        partial_file.unlink(missing_ok=True)
+    return certificate
 
 
-def _folder(site: Site) -> Path:
-    return site.store_path.parent / "certificates"
+def _certificates_folder(project: Project) -> Path:
+    return project.store_path.parent / "certificates"
 
 
-def _new_folder(site: Site, run: Run) -> Path:
-    """An empty folder beside the certificates; those that a crash left behind are removed."""
+def _new_folder(project: Project, run: Run) -> Path:
+    """Makes an empty folder beside the certificates, and removes those that a crash left behind."""
     if not _RUN_ID.fullmatch(run.id):
-        raise NotMade(f"A run that is called {run.id!r} can have no certificate here.")
-    folder = _folder(site)
+        raise CertificateError(f"A run that is called {run.id!r} can have no certificate here.")
+    folder = _certificates_folder(project)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.glob(".*"):
-            if old.stat().st_mtime < time() - _ABANDONED_S:
-                shutil.rmtree(old, ignore_errors=True)
-        made = folder / f".{run.id}.{secrets.token_hex(6)}"
-        made.mkdir()
+        for stale in folder.glob(".*"):
+            if stale.stat().st_mtime < time() - _STALE_AFTER_S:
+                shutil.rmtree(stale, ignore_errors=True)
+        new_folder = folder / f".{run.id}.{secrets.token_hex(6)}"
+        new_folder.mkdir()
     except OSError as error:
-        raise NotMade(f"Certificates cannot be kept in {folder.name}: {error.strerror}.") from None
-    return made
+        raise CertificateError(f"Certificates cannot be kept in {folder.name}: {error.strerror}.") from None
+    return new_folder
 
 
-def _swap(made: Path, place: Path) -> None:
-    """Put a folder in its place, and remove what was there."""
-    old = made.with_name(f"{made.name}.old")
+def _swap(new_folder: Path, destination: Path) -> None:
+    """Moves a folder to its destination, and removes what was there."""
+    replaced = new_folder.with_name(f"{new_folder.name}.old")
     try:
         with suppress(FileNotFoundError):
-            place.rename(old)
-        made.rename(place)
+            destination.rename(replaced)
+        new_folder.rename(destination)
     except OSError as error:
-        raise NotMade(f"The certificate cannot be kept: {error.strerror}.") from None
+        raise CertificateError(f"The certificate cannot be kept: {error.strerror}.") from None
     finally:
-        shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(replaced, ignore_errors=True)
 
 
-def _always(site: Site) -> list[str]:
-    return [f"--store={site.store_path}", f"--keys={keys_folder(site.environ)}"]
+def _store_flags(project: Project) -> list[str]:
+    return [f"--store={project.store_path}", f"--keys={keys_folder(project.environ)}"]
 
 
-def _signed(key: str | None) -> list[str]:
+def _signing_flags(key: str | None) -> list[str]:
     return ["--no-sign"] if key is None else [f"--sign-key={key}"]
 
 
-def _done(site: Site, words: Sequence[str], told: Told) -> None:
-    """A command of Proctor, to its end.
+def _run_command(project: Project, arguments: Sequence[str], on_progress: ProgressCallback) -> None:
+    """Runs a command of Proctor to its end.
 
     Raises:
-        NotMade: it failed; the text is what it said.
+        CertificateError: it failed; the message is its last error.
     """
-    with started(site, words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
+    with start_command(project, arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
         assert child.stderr is not None
         lines = (line.decode("utf-8", "replace").rstrip() for line in child.stderr)
-        said = deque((line for line in lines if not _tell(line, told)), maxlen=_REMEMBERED)
+        output = deque(
+            (line for line in lines if not _is_progress(line, on_progress)), maxlen=_MAX_OUTPUT_LINES
+        )
     if child.returncode != 0:
-        raise NotMade(_why(said))
+        raise CertificateError(_error_message(output))
 
 
-def _tell(line: str, told: Told) -> bool:
-    """Whether a line only says how far it is, which is then told."""
-    found = _PROGRESS.search(line)
-    if found is not None:
-        told(int(found[1].replace(",", "")), int(found[2].replace(",", "")))
-    return found is not None
+def _is_progress(line: str, on_progress: ProgressCallback) -> bool:
+    """Whether a line only reports progress, which is then passed on."""
+    match = _PROGRESS.search(line)
+    if match is not None:
+        on_progress(int(match[1].replace(",", "")), int(match[2].replace(",", "")))
+    return match is not None
 
 
-def _why(said: Iterable[str]) -> str:
-    """What a command said at its end; without the flags that have it otherwise, which pages do not take."""
-    lines = list(said)
-    errors = [line.removeprefix(_SAID) for line in lines if line.startswith(_SAID)]
-    last = errors[-1:] or lines[-1:] or ["The process was ended from outside."]
-    text = one_line(last[0])
+def _error_message(output: Iterable[str]) -> str:
+    """Returns the last error of a command, without the names of flags, which pages do not have."""
+    lines = list(output)
+    errors = [line.removeprefix(_ERROR_PREFIX) for line in lines if line.startswith(_ERROR_PREFIX)]
+    final_line = errors[-1:] or lines[-1:] or ["The process was ended from outside."]
+    text = one_line(final_line[0])
     return _FLAG.sub("", text.removesuffix(NotCertified.overruled)).strip()

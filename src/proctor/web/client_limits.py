@@ -1,4 +1,4 @@
-"""What one client, and all of them together, may hold open at a server."""
+"""Limits on what one client, and all clients together, may keep open at a server."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from ipaddress import IPv6Address, ip_address
 
 from msgspec import Struct
 
-from proctor.web.security import Refused
+from proctor.web.security import RequestRefused
 
 IPV6_NETWORK_BITS = 64
-"""One client is usually given all addresses of such a network."""
+"""A client usually has all addresses of such a network."""
 
 
 class ServerLimits(Struct, frozen=True, kw_only=True):
-    """What a server allows; a client is an IP address, or a /64 network of IPv6."""
+    """The limits of a server; a client is an IPv4 address or an IPv6 /64 network."""
 
     request_head_s: float = 10.0
-    """From a connection, or from the first byte of its next request, to the end of the head."""
+    """From the connection, or from the first byte of the next request, to the end of the head."""
     request_body_s: float = 10.0
-    """For a body, besides the time that it takes at `min_body_bytes_per_s`."""
+    """For a body, in addition to its time at `min_body_bytes_per_s`."""
     min_body_bytes_per_s: int = 1024
     response_stall_s: float = 60.0
-    """How long a client may read nothing of a response that waits for it."""
+    """How long a client may read nothing of a pending response."""
     idle_connections: int = 32
-    """Of one client."""
+    """For one client."""
     client_event_streams: int = 64
-    """Of one client."""
+    """For one client."""
     event_streams: int = 1_000
-    """Of all clients together."""
+    """For all clients together."""
     max_head_bytes: int = 64 * 2**10
-    """Browsers send the cookies of every server of a host, so that a head may be long."""
+    """Heads may be long, as browsers send the cookies of every server of a host."""
 
 
 DEFAULT_LIMITS = ServerLimits()
 
 
 def client_key(host: str) -> str:
-    """What counts as one client: an IPv4 address, also when it is mapped to IPv6, or an IPv6 network."""
+    """Returns what identifies a client: its IPv4 address, also when mapped to IPv6, or its IPv6 network."""
     try:
         address = ip_address(host)
     except ValueError:  # the peer of a Unix socket
@@ -52,19 +52,18 @@ def client_key(host: str) -> str:
 
 
 class EventStreams:
-    """Counts the event streams that are open; used from the server's event loop alone."""
+    """Counts open event streams; used only from the server's event loop."""
 
     def __init__(self, limits: ServerLimits) -> None:
-        """No stream is open."""
         self._limits = limits
         self._open: Counter[str] = Counter()
 
     @contextlib.contextmanager
     def reserve(self, host: str) -> Iterator[None]:
-        """One more stream of the client at that address, for as long as the block lasts.
+        """Counts one more stream of the client at that address for as long as the block lasts.
 
         Raises:
-            Refused: the client has as many as it may have, or all clients together have.
+            RequestRefused: the client, or all clients together, have too many.
         """
         client = client_key(host)
         self._check(client)
@@ -78,14 +77,14 @@ class EventStreams:
     def _check(self, client: str) -> None:
         headers = {"retry-after": "30"}
         if self._open[client] >= self._limits.client_event_streams:
-            raise Refused(
+            raise RequestRefused(
                 429,
                 f"{self._limits.client_event_streams} live pages are open from your address, which is the "
                 "limit. Close some of them, or reload this page for its current state.",
                 headers,
             )
         if self._open.total() >= self._limits.event_streams:
-            raise Refused(
+            raise RequestRefused(
                 503,
                 f"{self._limits.event_streams} live pages are open at this server, which is the limit. "
                 "Reload this page for its current state.",

@@ -1,4 +1,4 @@
-"""What the pages that compare runs need of them: read beside the requests, and kept while there is room."""
+"""Comparisons of runs as background tasks, with a cache of the facts that they read."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.comparison.text import Compared
 from proctor.services.analysis import compare as comparing
-from proctor.web.project import Site
-from proctor.web.tasks import Desk, Task, Told
+from proctor.web.project import Project
+from proctor.web.tasks import ProgressCallback, Task, TaskRunner
 
-_MOST_TRIALS = 300_000
-"""The facts of so many trials are kept, some 300 bytes each."""
+_MAX_TRIALS = 300_000
+"""The facts of at most this many trials are cached, some 300 bytes each."""
 
 
-class Question(Struct, frozen=True, kw_only=True):
-    """Which runs are compared, and how."""
+class ComparisonQuery(Struct, frozen=True, kw_only=True):
+    """The runs to compare, and how."""
 
     runs: tuple[Run, ...]
     split: Split = "all"
@@ -33,128 +33,142 @@ class Question(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The same for the same runs in the same state."""
+        """A task key: equal for the same runs in the same state."""
         return "compare", tuple(encode(run) for run in self.runs), self.split, self.by, self.by_digest
 
     @property
-    def lasting(self) -> bool:
-        """Whether no run of it changes any more."""
+    def is_cacheable(self) -> bool:
+        """Whether none of the runs can change any more."""
         return all(run.status == "finished" for run in self.runs)
 
 
-class Read(Struct, frozen=True, kw_only=True):
-    """A comparison, and what whoever shows it has to know besides."""
+class ComparisonResult(Struct, frozen=True, kw_only=True):
+    """A comparison, with what the page needs besides."""
 
-    compared: Compared
-    """Without looks, and without what is known of its judges."""
-    held_out: tuple[Run, ...]
-    """The runs whose holdout's pass rate is in it."""
-    spoken: tuple[RunFacts, ...]
-    """The runs without their cases, for the judges that spoke in them."""
-    places: Mapping[str, int] = {}
-    """The place in the baseline of each case that flipped or was not measured, by its id in the candidate."""
-
-
-def asked(desk: Desk, site: Site, question: Question) -> Task[Read]:
-    """The task that compares runs: one that is under way or done, or a new one."""
-
-    def make(told: Told) -> Read:
-        with site.store() as store:
-            return _read(store, site.shared("facts", Memory), question, told)
-
-    return desk.ask(question.key, make, "trials read", lasting=question.lasting)
+    report: Compared
+    """Without holdout accesses and notes on judges, which change later."""
+    holdout_runs: tuple[Run, ...]
+    """The runs whose holdout pass rates the comparison shows."""
+    judge_facts: tuple[RunFacts, ...]
+    """The facts of the runs without cases, to look up their judges."""
+    positions: Mapping[str, int] = {}
+    """Positions in the baseline of cases that flipped or were not measured, by their id in the candidate."""
 
 
-def _read(store: Store, memory: Memory, question: Question, told: Told) -> Read:
-    comparing.check_comparable(store, question.runs, by_digest=question.by_digest)
-    facts = memory.facts(store, question.runs, by_digest=question.by_digest, told=told)
-    whole = comparing.against_one_another(facts, split=question.split, by=question.by)
-    return Read(
-        compared=whole,
-        held_out=tuple(comparing.held_out(facts, question.split)) if whole.shows_rates else (),
-        spoken=tuple(replace(one, cases=()) for one in facts),
-        places={} if whole.ranking is not None else _places(whole.comparisons[0], facts[0]),
+def submit_comparison(tasks: TaskRunner, project: Project, query: ComparisonQuery) -> Task[ComparisonResult]:
+    """Returns the task that compares runs: one that is running or done, or a new one."""
+
+    def compare_runs(on_progress: ProgressCallback) -> ComparisonResult:
+        with project.store() as store:
+            return _compare(store, project.get_shared("facts cache", FactsCache), query, on_progress)
+
+    return tasks.submit(query.key, compare_runs, "trials read", cacheable=query.is_cacheable)
+
+
+def _compare(
+    store: Store, facts_cache: FactsCache, query: ComparisonQuery, on_progress: ProgressCallback
+) -> ComparisonResult:
+    comparing.check_comparable(store, query.runs, by_digest=query.by_digest)
+    facts = facts_cache.facts(store, query.runs, by_digest=query.by_digest, on_progress=on_progress)
+    report = comparing.against_one_another(facts, split=query.split, by=query.by)
+    return ComparisonResult(
+        report=report,
+        holdout_runs=tuple(comparing.held_out(facts, query.split)) if report.shows_rates else (),
+        judge_facts=tuple(replace(run_facts, cases=()) for run_facts in facts),
+        positions={} if report.ranking is not None else _flip_positions(report.comparisons[0], facts[0]),
     )
 
 
-def _places(found: Comparison, baseline: RunFacts) -> dict[str, int]:
-    """Where in the baseline the cases are that have a row of their own."""
-    named = {one.case for kind in ("fixed", "broken", "other") for one in flipped(found, kind)}
-    before = {pair.baseline: pair.candidate for pair in found.unpaired.renamed}
-    return {name: case.position for case in baseline.cases if (name := before.get(case.id, case.id)) in named}
+def _flip_positions(comparison: Comparison, baseline: RunFacts) -> dict[str, int]:
+    """Returns the positions in the baseline of the cases that have a row of their own."""
+    case_ids = {flip.case for kind in ("fixed", "broken", "other") for flip in select_flips(comparison, kind)}
+    baseline_ids = {pair.baseline: pair.candidate for pair in comparison.unpaired.renamed}
+    return {
+        name: case.position
+        for case in baseline.cases
+        if (name := baseline_ids.get(case.id, case.id)) in case_ids
+    }
 
 
-def flips_of(task: Task[Read], kind: str) -> list[tuple[str, int]]:
-    """The cases of one table of a comparison, by id and repeat; none while it is not at hand."""
+def list_flips(task: Task[ComparisonResult], kind: str) -> list[tuple[str, int]]:
+    """Returns the cases of one table as (id, repeat); empty while the comparison is not done."""
     if not task.has_ended or task.has_failed:
         return []
-    found = task.result().compared.comparisons[0]
-    return [(one.case, one.repeat) for one in flipped(found, kind)]
+    comparison = task.result().report.comparisons[0]
+    return [(flip.case, flip.repeat) for flip in select_flips(comparison, kind)]
 
 
-def flipped(found: Comparison, kind: str) -> Sequence[Flip | NotMeasured]:
-    """The cases of one table: those `broken`, those `fixed`, and those that are in no number."""
+def select_flips(comparison: Comparison, kind: str) -> Sequence[Flip | NotMeasured]:
+    """Returns the cases of one table: `broken`, `fixed`, or `other` for those not measured."""
     if kind == "broken":
-        return found.broken
-    return found.fixed if kind == "fixed" else found.not_measured if kind == "other" else ()
+        return comparison.broken
+    return comparison.fixed if kind == "fixed" else comparison.not_measured if kind == "other" else ()
 
 
-# --- what is kept ------------------------------------------------------------------------------------------
+# --- cache -------------------------------------------------------------------------------------------------
 
 
-class Memory:
-    """The facts of the runs that were compared last; of a run that is not finished nothing is kept."""
+class FactsCache:
+    """Caches the facts of the runs compared last; unfinished runs are not cached."""
 
-    def __init__(self, most: int = _MOST_TRIALS) -> None:
-        """Empty, with room for so many trials; the facts that were asked for last always have room."""
-        self._most = most
-        self._kept: OrderedDict[tuple[str, bool], RunFacts] = OrderedDict()
+    def __init__(self, max_trials: int = _MAX_TRIALS) -> None:
+        """Makes an empty cache with room for that many trials; the facts of the last run always fit."""
+        self._max_trials = max_trials
+        self._facts: OrderedDict[tuple[str, bool], RunFacts] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
-        """How many runs are kept."""
-        return len(self._kept)
+        """The number of cached runs."""
+        return len(self._facts)
 
     def facts(
-        self, store: Store, runs: Sequence[Run], *, by_digest: bool, told: Told = lambda _done, _total: None
+        self,
+        store: Store,
+        runs: Sequence[Run],
+        *,
+        by_digest: bool,
+        on_progress: ProgressCallback = lambda _count, _total: None,
     ) -> list[RunFacts]:
-        """What the trials of runs came to; those that are not here are read.
+        """Returns the facts of runs; those that are not cached are read.
 
         Args:
             store: where the runs are.
             runs: the runs.
-            by_digest: cases are found by what is sent and how it is judged.
-            told: how many trials were read of how many.
+            by_digest: cases are paired by their prompt and grading.
+            on_progress: called with the number of trials read and their total.
 
         Raises:
             StoreError: the store cannot be read.
         """
-        kept = ((run.id, self._find(run, by_digest)) for run in runs)
-        found = {run_id: facts for run_id, facts in kept if facts is not None}
-        missing = {run.id: run for run in runs if run.id not in found}
-        total, done = sum(run.planned for run in missing.values()), 0
+        cached = ((run.id, self._find(run, by_digest)) for run in runs)
+        facts = {run_id: facts for run_id, facts in cached if facts is not None}
+        missing = {run.id: run for run in runs if run.id not in facts}
+        total, done_count = sum(run.planned for run in missing.values()), 0
         for run in missing.values():
 
-            def telling(count: int, _of: int, before: int = done) -> None:
-                told(before + count, max(total, before + count))
+            def report_progress(count: int, _total: int, before: int = done_count) -> None:
+                on_progress(before + count, max(total, before + count))
 
-            (one,) = comparing.gathered(store, [run], by_digest=by_digest, told=telling)
-            done += one.trials
-            found[run.id] = one
+            (run_facts,) = comparing.gathered(store, [run], by_digest=by_digest, told=report_progress)
+            done_count += run_facts.trials
+            facts[run.id] = run_facts
             if run.status == "finished":
-                self._keep(one, by_digest)
-        return [found[run.id] for run in runs]
+                self._add(run_facts, by_digest)
+        return [facts[run.id] for run in runs]
 
     def _find(self, run: Run, by_digest: bool) -> RunFacts | None:
         with self._lock:
-            known = self._kept.get((run.id, by_digest))
-            if known is None or run.status != "finished":
+            cached = self._facts.get((run.id, by_digest))
+            if cached is None or run.status != "finished":
                 return None
-            self._kept.move_to_end((run.id, by_digest))
-        return replace(known, run=run)  # its tags may be others by now
+            self._facts.move_to_end((run.id, by_digest))
+        return replace(cached, run=run)  # its tags may have changed
 
-    def _keep(self, facts: RunFacts, by_digest: bool) -> None:
+    def _add(self, facts: RunFacts, by_digest: bool) -> None:
         with self._lock:
-            self._kept[facts.run.id, by_digest] = facts
-            while len(self._kept) > 1 and sum(one.trials for one in self._kept.values()) > self._most:
-                self._kept.popitem(last=False)
+            self._facts[facts.run.id, by_digest] = facts
+            while (
+                len(self._facts) > 1
+                and sum(run_facts.trials for run_facts in self._facts.values()) > self._max_trials
+            ):
+                self._facts.popitem(last=False)

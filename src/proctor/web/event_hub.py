@@ -1,4 +1,4 @@
-"""Server-sent events: what is going on with runs, told to every page that watches, whoever makes them."""
+"""Server-sent events: pushes the state of runs to every page that shows them, wherever they were started."""
 
 from __future__ import annotations
 
@@ -11,62 +11,64 @@ from starlette.responses import StreamingResponse
 
 from proctor.errors import ProctorError
 from proctor.web import internal_errors
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import Site, site_of
-from proctor.web.run_status import Followed, FollowedGroup, FollowedRun, Seen
-from proctor.web.sse import event, streamed
-from proctor.web.templates_env import run_of
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import Project, get_project
+from proctor.web.run_status import GroupLiveView, LiveSection, LiveView, RunLiveView
+from proctor.web.sse import event, stream_response
+from proctor.web.templates_env import load_run
 
 router = APIRouter()
 
-EVERY_S = 0.5
-"""How often what is watched is looked at."""
-PAUSE_PER_WATCHER_S = 0.002
-"""With more than 250 streams, less often: to send one event to each takes the server about half of this."""
-PAUSE_PER_WATCH_S = 0.02
-"""With more than 25 runs that are watched, less often too."""
+POLL_INTERVAL_S = 0.5
+"""How often the state of a run is read."""
+PAUSE_PER_CLIENT_S = 0.002
+"""Slows polling above 250 streams: sending one event to each takes the server about half of this."""
+PAUSE_PER_WATCHER_S = 0.02
+"""Slows polling above 25 watched runs."""
 WAKE_BATCH = 10
-"""Streams that are sent an event before other requests have their turn."""
+"""Streams that get an event before other requests have their turn."""
 HEARTBEAT_S = 15.0
-"""After so long without a change a comment is sent, so that nobody in between takes the line for dead."""
-_PATIENCE = 20
-"""After so many looks in a row that failed, the page is told to load itself again, and says why."""
+"""After this long without a change a comment is sent, so that proxies keep the connection open."""
+_MAX_FAILURES = 20
+"""After this many failed reads in a row, the page is told to reload, and then shows the error."""
 
 
-class Watch:
-    """One thing that is looked at for all who watch it, as long as anybody does."""
+class Watcher:
+    """Polls one live view for all clients that follow it."""
 
-    def __init__(self, look: Callable[[], Seen], pause_s: Callable[[], float] = lambda: EVERY_S) -> None:
-        """Looks at nothing yet.
+    def __init__(
+        self, render: Callable[[], LiveSection], pause_s: Callable[[], float] = lambda: POLL_INTERVAL_S
+    ) -> None:
+        """Does not poll before the first client asks for changes.
 
         Args:
-            look: looks once; called in a thread.
-            pause_s: how long nobody looks after a look.
+            render: renders the current state; called in a thread.
+            pause_s: returns the pause between two calls, in seconds.
         """
-        self._look = look
+        self._render = render
         self._pause_s = pause_s
-        self._seen: Seen | None = None
+        self._section: LiveSection | None = None
         self._waiters: dict[asyncio.Future[None], None] = {}
         self._task: asyncio.Task[None] | None = None
-        self.watchers = 0
-        self.looks = 0
-        """How often it was looked at."""
+        self.clients = 0
+        self.render_count = 0
+        """How often the view was rendered."""
 
-    async def changes(self) -> AsyncIterator[Seen | None]:
-        """What there is to see now, and each time it changes; None where nothing did for a while."""
+    async def changes(self) -> AsyncIterator[LiveSection | None]:
+        """Yields the current section and each later change; None after a while without one."""
         if self._task is None:
-            self._task = asyncio.create_task(self._watching())
-        known: Seen | None = None
+            self._task = asyncio.create_task(self._poll())
+        last_sent: LiveSection | None = None
         while True:
             try:
                 async with asyncio.timeout(HEARTBEAT_S):
-                    while self._seen is None or self._seen is known:
+                    while self._section is None or self._section is last_sent:
                         await self._change()
             except TimeoutError:
                 yield None
                 continue
-            yield (known := self._seen)
-            if known.done:
+            yield (last_sent := self._section)
+            if last_sent.is_final:
                 return
 
     async def _change(self) -> None:
@@ -78,31 +80,31 @@ class Watch:
             self._waiters.pop(waiter, None)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stops polling."""
         if self._task is not None:
             self._task.cancel()
 
-    async def _watching(self) -> None:
-        failed = 0
+    async def _poll(self) -> None:
+        failures = 0
         while True:
             try:
-                seen: Seen | None = await asyncio.to_thread(self._look)
-                failed = 0
-            except Exception as error:  # noqa: BLE001  # the page, loaded again, says what it is
-                failed += 1
-                if failed == 1 and not isinstance(error, ProctorError):
-                    internal_errors.tell("while it watched", error)
-                seen = self._seen if failed < _PATIENCE else Seen("", done=True)
-            self.looks += 1
-            if seen is not None and seen != self._seen:
-                self._seen = seen
+                section: LiveSection | None = await asyncio.to_thread(self._render)
+                failures = 0
+            except Exception as error:  # noqa: BLE001  # the page shows it when it reloads
+                failures += 1
+                if failures == 1 and not isinstance(error, ProctorError):
+                    internal_errors.report("while it watched", error)
+                section = self._section if failures < _MAX_FAILURES else LiveSection("", is_final=True)
+            self.render_count += 1
+            if section is not None and section != self._section:
+                self._section = section
                 await self._wake()
-                if seen.done:
+                if section.is_final:
                     return
             await asyncio.sleep(self._pause_s())
 
     async def _wake(self) -> None:
-        """Wake all who wait, a few at a time: requests are answered in between."""
+        """Wakes the waiting streams in batches, so that requests are answered in between."""
         waiters = list(self._waiters)
         for start in range(0, len(waiters), WAKE_BATCH):
             for waiter in waiters[start : start + WAKE_BATCH]:
@@ -111,61 +113,60 @@ class Watch:
             await asyncio.sleep(0)
 
 
-class Watches:
-    """What is watched at one site; used from its event loop alone."""
+class EventHub:
+    """The watchers of one project; used only from its event loop."""
 
     def __init__(self) -> None:
-        """Nothing is watched."""
-        self.open: dict[str, Watch] = {}
+        self.watchers: dict[str, Watcher] = {}
 
     def pause_s(self) -> float:
-        """How long nobody looks after a look: longer where many watch, or many things are watched."""
-        watchers = sum(watch.watchers for watch in self.open.values())
-        return max(EVERY_S, watchers * PAUSE_PER_WATCHER_S + len(self.open) * PAUSE_PER_WATCH_S)
+        """Returns the pause between two reads: longer with many clients or many watched views."""
+        clients = sum(watcher.clients for watcher in self.watchers.values())
+        return max(POLL_INTERVAL_S, clients * PAUSE_PER_CLIENT_S + len(self.watchers) * PAUSE_PER_WATCHER_S)
 
-    async def events(self, key: str, followed: Followed) -> AsyncIterator[str]:
-        """The events of one page.
+    async def events(self, key: str, view: LiveView) -> AsyncIterator[str]:
+        """Yields the events for one page.
 
         Args:
-            key: what it watches.
-            followed: looks at that, where nobody watches it yet.
+            key: the name of the view.
+            view: the view, used if nobody follows it yet.
         """
-        watch = self.open.get(key)
-        if watch is None:
-            watch = self.open[key] = Watch(followed.look, self.pause_s)
-        watch.watchers += 1
+        watcher = self.watchers.get(key)
+        if watcher is None:
+            watcher = self.watchers[key] = Watcher(view.render, self.pause_s)
+        watcher.clients += 1
         try:
-            async for seen in watch.changes():
-                yield ": still here\n\n" if seen is None else event(seen.html)
+            async for section in watcher.changes():
+                yield ": still here\n\n" if section is None else event(section.html)
             yield event("done", "done")
         finally:
-            watch.watchers -= 1
-            if not watch.watchers:
-                watch.close()
-                if self.open.get(key) is watch:
-                    del self.open[key]
+            watcher.clients -= 1
+            if not watcher.clients:
+                watcher.close()
+                if self.watchers.get(key) is watcher:
+                    del self.watchers[key]
 
 
-def watches_of(site: Site) -> Watches:
-    """What is watched at a site."""
-    return site.shared("watches", Watches)
+def get_event_hub(project: Project) -> EventHub:
+    """Returns the event hub of a project."""
+    return project.get_shared("event hub", EventHub)
 
 
 @router.get("/starts/{group}/events")
 def follow_start(request: Request, group: str) -> StreamingResponse:
-    """What was started under an id, as it goes on."""
-    site = site_of(request)
-    followed = FollowedGroup(site, group)
-    followed.look()  # there is such a thing
-    return streamed(watches_of(site).events(f"start {group}", followed))
+    """Streams the state of the runs of a start."""
+    project = get_project(request)
+    view = GroupLiveView(project, group)
+    view.render()  # raises an error if it does not exist
+    return stream_response(get_event_hub(project).events(f"start {group}", view))
 
 
 @router.get("/runs/{run_id}/events")
 def follow_run(request: Request, run_id: str) -> StreamingResponse:
-    """A run, as it goes on; what is held out is in its numbers."""
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
+    """Streams the state of a run; its numbers include the holdout."""
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
         if run.suite.split_rule is not None and run.settings.selection.split != "dev":
-            visitor_of(request).looks_at(store, run)  # its page has counted that already
-    return streamed(watches_of(site).events(f"run {run.id}", FollowedRun(site, run.id)))
+            get_session(request).record_access(store, run)  # its page has recorded that already
+    return stream_response(get_event_hub(project).events(f"run {run.id}", RunLiveView(project, run.id)))

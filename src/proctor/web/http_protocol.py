@@ -1,4 +1,4 @@
-"""Uvicorn's HTTP connection, with limits on how slow a client may be and how many idle ones it may keep."""
+"""Uvicorn's HTTP connection with limits for slow clients and for idle connections."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Awaited = Literal["head", "body", "rest"]
 
 
 class IdleConnections:
-    """The connections of each client that have no request, the oldest first."""
+    """The idle connections of each client, oldest first."""
 
     def __init__(self, max_per_client: int) -> None:
-        """No connection is open.
+        """Starts without connections.
 
         Args:
             max_per_client: how many one client may have.
@@ -35,7 +35,7 @@ class IdleConnections:
         self._by_client: dict[str, dict[LimitedProtocol, None]] = defaultdict(dict)
 
     def add(self, client: str, connection: LimitedProtocol) -> None:
-        """A connection has become idle; the oldest one is closed where that is one too many."""
+        """Adds an idle connection; closes the client's oldest one if there are too many."""
         idle = self._by_client[client]
         idle.setdefault(connection)
         if len(idle) > self._max_per_client:
@@ -44,7 +44,7 @@ class IdleConnections:
             oldest.transport.close()
 
     def discard(self, client: str, connection: LimitedProtocol) -> None:
-        """A connection is idle no more."""
+        """Removes a connection that is no longer idle."""
         idle = self._by_client.get(client, {})
         idle.pop(connection, None)
         if not idle:
@@ -52,14 +52,14 @@ class IdleConnections:
 
 
 class LimitedProtocol(H11Protocol):
-    """A connection that is closed when its client sends too slowly, or has too many idle ones.
+    """A connection that is closed when its client sends too slowly or has too many idle ones.
 
     A timer runs while the server waits for a client: for the head of a request from its first byte on, which
     further bytes do not extend; and for a body, which each byte extends by a little.
     """
 
     def __init__(self, *, limits: ServerLimits, idle: IdleConnections, **options: Any) -> None:
-        """Not connected yet.
+        """Sets the limits; uvicorn connects it later.
 
         Args:
             limits: how long a client may take.
@@ -79,21 +79,21 @@ class LimitedProtocol(H11Protocol):
     # uvicorn calls what follows
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request."""
+        """Starts to wait for the first request."""
         super().connection_made(transport)
         self._client = client_key(self.client[0] if self.client else "")
         self._idle.add(self._client, self)
         self._wait_for("head", self._limits.request_head_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing."""
+        """Cancels all timers."""
         self._idle.discard(self._client, self)
         self._stop_waiting()
         self._stop_stall_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read a part of a request, and set the timer for what is missing of it."""
+        """Reads part of a request, and sets the timer for what is missing."""
         if self.conn.their_state is h11.SEND_BODY:
             self._body_bytes += len(data)
         for start in range(0, len(data), _SLICE_BYTES):
@@ -103,18 +103,18 @@ class LimitedProtocol(H11Protocol):
         self._update(has_data=True)
 
     def on_response_complete(self) -> None:
-        """Become idle, or read the rest of a body that the response did not wait for."""
+        """Becomes idle, or reads the rest of a body that the response did not wait for."""
         super().on_response_complete()
         self._update(has_data=bool(self.conn.trailing_data[0]))
 
     def pause_writing(self) -> None:
-        """The client reads slower than the server writes: watch whether it reads at all."""
+        """Starts the stall timer, as the client reads slower than the server writes."""
         super().pause_writing()
         self._stop_stall_timer()
         self._watch_reader()
 
     def resume_writing(self) -> None:
-        """The client has read nearly everything."""
+        """Stops the stall timer."""
         super().resume_writing()
         self._stop_stall_timer()
 

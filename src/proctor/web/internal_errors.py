@@ -1,4 +1,4 @@
-"""Faults of Proctor's own: told to whoever runs the server, and not shown to the network."""
+"""Reports faults of Proctor in the server's terminal; the network does not see them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import traceback
 from proctor.safe_text import one_line, terminal_text
 
 
-def tell(where: str, error: Exception) -> None:
-    """Say on stderr what broke; all of it where PROCTOR_DEBUG is 1.
+def report(location: str, error: Exception) -> None:
+    """Prints an internal error to stderr; with PROCTOR_DEBUG=1 including its traceback.
 
     Args:
-        where: where that was, such as `at /runs`.
+        location: where it happened, such as `at /runs`.
         error: what was raised.
     """
-    lines = [one_line(f"Proctor broke {where}: {type(error).__name__}: {error}")]
+    lines = [one_line(f"Proctor broke {location}: {type(error).__name__}: {error}")]
     if os.environ.get("PROCTOR_DEBUG") == "1":
         lines += traceback.format_exception(error)
     print(*map(terminal_text, lines), sep="\n", file=sys.stderr)

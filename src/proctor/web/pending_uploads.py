@@ -1,4 +1,4 @@
-"""Uploads between Validate and Save: held in memory, each for the visitor who sent it, and never too many."""
+"""Uploads between Validate and Save, held in memory for the session that sent them, within limits."""
 
 from __future__ import annotations
 
@@ -8,48 +8,51 @@ from threading import Lock
 from typing import Final
 
 from proctor.services.suites.upload import Upload
-from proctor.web.project import Site
+from proctor.web.project import Project
 
-MOST_EACH: Final = 4
-"""So many uploads of one visitor are held: one for each page that is likely open."""
-MOST_BYTES: Final = 256 * 2**20
-"""Of all visitors together: a few of the largest uploads."""
+MAX_PER_SESSION: Final = 4
+"""Uploads held for one session, enough for the pages a person has open."""
+MAX_TOTAL_BYTES: Final = 256 * 2**20
+"""Size limit over all sessions: a few of the largest uploads."""
 
 
-class Shelf:
-    """What was uploaded and not saved yet."""
+class PendingUploads:
+    """Uploads that are not saved yet; safe to use from many threads."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        """Empty.
+    def __init__(self, max_bytes: int = MAX_TOTAL_BYTES) -> None:
+        """Starts empty.
 
         Args:
-            most_bytes: how much is held; what lies longest goes first.
+            max_bytes: how much is held; what lies longest goes first.
         """
-        self._most_bytes = most_bytes
-        self._held: OrderedDict[tuple[str, str], Upload] = OrderedDict()
+        self._max_bytes = max_bytes
+        self._uploads: OrderedDict[tuple[str, str], Upload] = OrderedDict()
         self._lock = Lock()
 
-    def put(self, visitor: str, upload: Upload) -> str:
-        """Hold an upload for a visitor; gives the key by which that visitor has it again."""
+    def add(self, session_id: str, upload: Upload) -> str:
+        """Holds an upload for a session; returns the key that gets it back."""
         key = secrets.token_urlsafe(12)
         with self._lock:
-            own = [place for place in self._held if place[0] == visitor]
-            for place in own[: max(0, len(own) + 1 - MOST_EACH)]:
-                del self._held[place]
-            self._held[visitor, key] = upload
-            while len(self._held) > 1 and sum(one.size for one in self._held.values()) > self._most_bytes:
-                self._held.popitem(last=False)
+            own_keys = [owner_key for owner_key in self._uploads if owner_key[0] == session_id]
+            for owner_key in own_keys[: max(0, len(own_keys) + 1 - MAX_PER_SESSION)]:
+                del self._uploads[owner_key]
+            self._uploads[session_id, key] = upload
+            while (
+                len(self._uploads) > 1
+                and sum(upload.size for upload in self._uploads.values()) > self._max_bytes
+            ):
+                self._uploads.popitem(last=False)
         return key
 
-    def get(self, visitor: str, key: str) -> Upload | None:
-        """The upload of a key; None where it is not held any more, or is another visitor's."""
+    def get(self, session_id: str, key: str) -> Upload | None:
+        """Returns the upload of a key; None if it is gone or belongs to another session."""
         with self._lock:
-            upload = self._held.get((visitor, key))
+            upload = self._uploads.get((session_id, key))
             if upload is not None:
-                self._held.move_to_end((visitor, key))
+                self._uploads.move_to_end((session_id, key))
         return upload
 
 
-def shelf_of(site: Site) -> Shelf:
-    """The shelf of a site."""
-    return site.shared("shelf", Shelf)
+def get_pending_uploads(project: Project) -> PendingUploads:
+    """Returns the pending uploads of a project."""
+    return project.get_shared("pending uploads", PendingUploads)

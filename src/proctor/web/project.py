@@ -1,4 +1,4 @@
-"""What one server serves: a project's folder and its store, and what all of its requests share."""
+"""What a server serves: the folder of a project and its store, and the objects that all requests share."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from starlette.requests import HTTPConnection
 from proctor.protocols import Store
 from proctor.services.runs.config import Config
 from proctor.stores import STORES
-from proctor.web.browser_sessions import Visitors
+from proctor.web.browser_sessions import BrowserSessions
 
 if TYPE_CHECKING:
     from proctor.services.runs.reading.catalogue_sync import Cataloguer
     from proctor.stores.catalogue.database import Catalogue
 
 T = TypeVar("T")
-_NOTHING = Config()
+_NO_CONFIG = Config()
 
 
-class Site:
-    """One server's project; safe to use from many threads at once."""
+class Project:
+    """The project of one server; safe to use from many threads."""
 
     def __init__(
         self,
@@ -34,17 +34,17 @@ class Site:
         *,
         folder: Path | None = None,
         environ: Mapping[str, str] | None = None,
-        config: Config = _NOTHING,
+        config: Config = _NO_CONFIG,
         token: str | None = None,
     ) -> None:
-        """Opens nothing yet.
+        """Opens nothing.
 
         Args:
-            store_path: the store's file; it is made when something is first kept.
-            folder: the project; None is the working directory. Only what is there is offered by name.
-            environ: where keys come from; None is this process's.
-            config: what the project's `proctor.toml` says of reading suites.
-            token: what visitors must show; None lets everybody in who reaches the server.
+            store_path: the store's file; created when something is first saved.
+            folder: the project's folder; None for the working directory. Names are looked up only there.
+            environ: environment variables, with keys; None for those of this process.
+            config: the project's `proctor.toml`.
+            token: the token for login; None lets in everyone who reaches the server.
         """
         self.folder = (folder or Path.cwd()).absolute()
         self.store_path = store_path.absolute()
@@ -52,29 +52,29 @@ class Site:
         self.config = config
         self.token = token
         self.hosts: frozenset[str] = frozenset()
-        """The values of the header Host that are answered, in small letters; set when the port is known."""
-        self.visitors = Visitors()
+        """Accepted values of the Host header in lower case; set when the port is known."""
+        self.sessions = BrowserSessions()
         self._shared: dict[str, Any] = {}
-        self._making = RLock()
+        self._lock = RLock()
 
     @property
     def cookie(self) -> str:
-        """The name of the cookie; browsers share cookies between the ports of a host, so each has its own."""
+        """The name of the session cookie, with the port: browsers share cookies between ports of a host."""
         ports = {host.rpartition(":")[2] for host in self.hosts if not host.endswith("]")}
         return f"proctor_{min((port for port in ports if port.isdigit()), default='80')}"
 
     @property
-    def store_words(self) -> tuple[str, ...]:
-        """The flag by which a command in this folder finds the same store; none where it does anyway."""
-        usual = self.folder / ".proctor" / "proctor.db"
-        if self.store_path == usual and not self.environ.get("PROCTOR_STORE"):
+    def store_flags(self) -> tuple[str, ...]:
+        """The flags with which a command in this folder finds the same store; empty if it is the default."""
+        default_path = self.folder / ".proctor" / "proctor.db"
+        if self.store_path == default_path and not self.environ.get("PROCTOR_STORE"):
             return ()
         inside = self.store_path.is_relative_to(self.folder)
         return (f"--store={os.path.relpath(self.store_path, self.folder) if inside else self.store_path}",)
 
     @contextmanager
     def store(self) -> Iterator[Store]:
-        """The store, for as long as the block lasts.
+        """Opens the store for as long as the block lasts.
 
         Raises:
             StoreError: it cannot be used.
@@ -85,38 +85,38 @@ class Site:
         finally:
             store.close()
 
-    def shared(self, name: str, make: Callable[[], T]) -> T:
-        """What all requests share under a name; made by the first of them."""
-        with self._making:
+    def get_shared(self, name: str, make: Callable[[], T]) -> T:
+        """Returns the object that all requests share under a name; the first call makes it."""
+        with self._lock:
             if name not in self._shared:
                 self._shared[name] = make()
-            found: T = self._shared[name]
-        return found
+            value: T = self._shared[name]
+        return value
 
     @property
     def catalogue(self) -> Catalogue:
-        """What is looked through quickly."""
-        return self.shared("catalogue", self._make_catalogue)
+        """The index of runs and trials for fast look-ups."""
+        return self.get_shared("catalogue", self._make_catalogue)
 
     def _make_catalogue(self) -> Catalogue:
-        """A catalogue beside the store, or beside none where the store cannot be written."""
+        """Opens the catalogue beside the store, or in a temporary folder if that is not writable."""
         from proctor.stores.catalogue.database import Catalogue
         from proctor.stores.sqlite.connection import is_writable
 
         if is_writable(str(self.store_path)):
             return Catalogue(f"{self.store_path}-catalogue")
-        folder = self.shared("catalogue folder", lambda: TemporaryDirectory(prefix="proctor-catalogue-"))
+        folder = self.get_shared("catalogue folder", lambda: TemporaryDirectory(prefix="proctor-catalogue-"))
         return Catalogue(str(Path(folder.name) / "catalogue"))
 
     @property
     def cataloguer(self) -> Cataloguer:
-        """What brings the catalogue up to date."""
+        """Keeps the catalogue up to date."""
         from proctor.services.runs.reading.catalogue_sync import Cataloguer
 
-        return self.shared("cataloguer", lambda: Cataloguer(self.store, self.catalogue))
+        return self.get_shared("cataloguer", lambda: Cataloguer(self.store, self.catalogue))
 
 
-def site_of(connection: HTTPConnection) -> Site:
-    """The site that a request is for."""
-    site: Site = connection.app.state.site
-    return site
+def get_project(connection: HTTPConnection) -> Project:
+    """Returns the project of a request."""
+    project: Project = connection.app.state.project
+    return project

@@ -1,4 +1,4 @@
-"""What pages show of runs that go on: of one run, and of all that was started together."""
+"""The state of runs in progress, of one run or of all runs started together, rendered for live pages."""
 
 from __future__ import annotations
 
@@ -16,234 +16,244 @@ from proctor.protocols import Store
 from proctor.services.runs.reading.catalogue_sync import Looked
 from proctor.services.runs.reading.progress import Pace, Pacing, money_so_far, opening_of
 from proctor.stores.catalogue.records import Wanted
-from proctor.web.project import Site
-from proctor.web.runs.processes import Start, children_of
-from proctor.web.templates_env import NotThere, templates
+from proctor.web.project import Project
+from proctor.web.runs.processes import StartedRun, get_run_processes
+from proctor.web.templates_env import PageNotFound, get_templates
 
-_PATIENCE_S = 0.3
-"""How long one look may read new trials of a run."""
-_TRIED = 20
-"""Among so many errors is one whose reason may be told."""
+_TIMEOUT_S = 0.3
+"""How long one read of new trials may take."""
+_MAX_ERRORS_READ = 20
+"""Number of errors searched for one whose message may be shown."""
 
 
-class Seen(Struct, frozen=True):
-    """What one look came to."""
+class LiveSection(Struct, frozen=True):
+    """The rendered section of a page."""
 
     html: str
-    done: bool
-    """Nothing changes any more."""
+    is_final: bool
+    """Whether nothing changes any more."""
 
 
-class Followed(Protocol):
-    """Something that goes on."""
+class LiveView(Protocol):
+    """Renders the section of a page that shows something in progress."""
 
-    def look(self) -> Seen:
-        """Look at it once; changes nothing but what is remembered of how fast it goes."""
+    def render(self) -> LiveSection:
+        """Renders the current state."""
 
 
-class Going(Struct, frozen=True, kw_only=True):
-    """A run, as far as it is."""
+class RunSnapshot(Struct, frozen=True, kw_only=True):
+    """The state of a run at one moment."""
 
-    looked: Looked
-    opening: str
-    """Its first line."""
+    run_summary: Looked
+    first_line: str
+    """What the run announces, such as `Running custom suite: 8 dev + 2 holdout tests`."""
     pace: Pace | None = None
-    money: str = ""
+    cost: str = ""
     stopping: bool = False
-    """It was told to stop, and lets calls under way end."""
-    why: str = ""
-    """What came instead of the first answer that is missing, where that may be told."""
+    """Whether it was told to stop and waits for calls in progress."""
+    first_error: str = ""
+    """The message of the first error that may be shown."""
 
     @property
-    def errors(self) -> str:
-        """How many answers are missing; empty where none is."""
-        count = self.looked.counts.errors
+    def error_text(self) -> str:
+        """The number of errors in words; empty if there is none."""
+        count = self.run_summary.counts.errors
         return counted(count, "error") if count else ""
 
     @property
     def run(self) -> Run:
         """The run."""
-        return self.looked.run
+        return self.run_summary.run
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The suite and the target."""
         return f"{self.run.suite.title} on {self.run.target.name}"
 
     @property
     def line(self) -> str:
-        """How far it is, in one line with numbers."""
-        looked = self.looked
-        parts = [f"{looked.done:,} of {looked.planned:,} trials"]
-        waiting = looked.stored - looked.done
-        parts += [f"{waiting:,} wait for their judges"] * (waiting > 0 and looked.whole)
+        """The progress in one line with numbers."""
+        run_summary = self.run_summary
+        parts = [f"{run_summary.done:,} of {run_summary.planned:,} trials"]
+        waiting = run_summary.stored - run_summary.done
+        parts += [f"{waiting:,} wait for their judges"] * (waiting > 0 and run_summary.whole)
         parts += ["stopping: calls under way get 1 s"] * self.stopping
         if self.pace is not None and not self.stopping:
             parts.append(self.pace.words)
-        return " · ".join([*parts, self.money])
+        return " · ".join([*parts, self.cost])
 
     @property
     def verdicts(self) -> list[tuple[str, int]]:
-        """How many trials have each verdict; those that none has are left out, passes and failures aside."""
-        counts = self.looked.counts
-        found = [("pass", counts.passed), ("fail", counts.failed)]
-        more = (("error", counts.errors), ("unscored", counts.unscored))
-        return [*found, *(one for one in more if one[1])]
+        """The number of trials by verdict; passes and failures are always listed."""
+        counts = self.run_summary.counts
+        counts_by_verdict = [("pass", counts.passed), ("fail", counts.failed)]
+        optional = (("error", counts.errors), ("unscored", counts.unscored))
+        return [*counts_by_verdict, *(pair for pair in optional if pair[1])]
 
 
-def _there(store: Store, run_ids: Iterable[str]) -> Iterator[Run]:
-    """Those of some runs that were not deleted meanwhile."""
+def _existing_runs(store: Store, run_ids: Iterable[str]) -> Iterator[Run]:
+    """Yields those runs that have not been deleted."""
     for run_id in run_ids:
         with suppress(StoreError):
             yield store.run(run_id)
 
 
-_MOST_OPENINGS = 1_000
-"""So many first lines of runs are remembered: to find one, all cases of a suite are read."""
+_MAX_FIRST_LINES = 1_000
+"""Cached first lines of runs; each is found by reading all cases of a suite."""
 
 
-class RunLook:
-    """Looks at one run again and again."""
+class RunPoller:
+    """Reads the state of a run repeatedly."""
 
-    def __init__(self, site: Site) -> None:
-        """Looks at nothing yet.
+    def __init__(self, project: Project) -> None:
+        """Reads nothing yet.
 
         Args:
-            site: whose store it is in.
+            project: its store has the runs.
         """
-        self._site = site
+        self._project = project
         self._pacing = Pacing()
-        self._openings: dict[str, str] = site.shared("openings by run", dict)
-        self._why = ""
+        self._first_lines: dict[str, str] = project.get_shared("first lines by run", dict)
+        self._first_error = ""
 
-    def going(self, store: Store, run: Run) -> Going:
-        """The run now.
+    def snapshot(self, store: Store, run: Run) -> RunSnapshot:
+        """Returns the current state of a run.
 
         Raises:
             StoreError: the store cannot be read.
         """
-        if run.id not in self._openings:
-            if len(self._openings) >= _MOST_OPENINGS:
-                self._openings.clear()
-            self._openings[run.id] = opening_of(store, run)
-        looked = self._site.cataloguer.look_in(store, run, _PATIENCE_S)
-        return Going(
-            looked=looked,
-            opening=self._openings.get(run.id, ""),
-            pace=self._pacing.pace(looked.done, looked.planned) if looked.alive else None,
-            money=money_so_far(looked),
-            stopping=looked.alive and children_of(self._site).is_stopping(store, run),
-            why=self._why_missing(looked),
+        if run.id not in self._first_lines:
+            if len(self._first_lines) >= _MAX_FIRST_LINES:
+                self._first_lines.clear()
+            self._first_lines[run.id] = opening_of(store, run)
+        run_summary = self._project.cataloguer.look_in(store, run, _TIMEOUT_S)
+        return RunSnapshot(
+            run_summary=run_summary,
+            first_line=self._first_lines.get(run.id, ""),
+            pace=self._pacing.pace(run_summary.done, run_summary.planned) if run_summary.alive else None,
+            cost=money_so_far(run_summary),
+            stopping=run_summary.alive and get_run_processes(self._project).is_stopping(store, run),
+            first_error=self._find_first_error(run_summary),
         )
 
-    def _why_missing(self, looked: Looked) -> str:
-        if looked.counts.errors and not self._why:
-            missing = self._site.catalogue.page(looked.run.id, Wanted(verdicts=("error",)), limit=_TRIED)
-            self._why = next((line.why for line in missing.lines if line.why and not line.sealed), "")
-        return self._why
+    def _find_first_error(self, run_summary: Looked) -> str:
+        if run_summary.counts.errors and not self._first_error:
+            error_page = self._project.catalogue.page(
+                run_summary.run.id, Wanted(verdicts=("error",)), limit=_MAX_ERRORS_READ
+            )
+            self._first_error = next(
+                (line.why for line in error_page.lines if line.why and not line.sealed), ""
+            )
+        return self._first_error
 
 
-class FollowedRun:
-    """A run that is watched, whoever makes it."""
+class RunLiveView:
+    """Renders a run, wherever it was started."""
 
-    def __init__(self, site: Site, run_id: str) -> None:
-        """Looks at nothing yet."""
-        self._site = site
+    def __init__(self, project: Project, run_id: str) -> None:
+        self._project = project
         self._run_id = run_id
-        self._look = RunLook(site)
+        self._poller = RunPoller(project)
 
-    def look(self) -> Seen:
-        """Look at it once.
+    def render(self) -> LiveSection:
+        """Renders the current state.
 
         Raises:
             StoreError: it is not there, or the store cannot be read.
         """
-        with self._site.store() as store:
-            going = self._look.going(store, store.run(self._run_id))
-        html = templates(self._site).get_template("run_live.html").render(going=going, looked=going.looked)
-        return Seen(html, done=going.looked.whole and not going.looked.alive)
+        with self._project.store() as store:
+            snapshot = self._poller.snapshot(store, store.run(self._run_id))
+        html = (
+            get_templates(self._project)
+            .get_template("run_live.html")
+            .render(snapshot=snapshot, run_summary=snapshot.run_summary)
+        )
+        return LiveSection(html, is_final=snapshot.run_summary.whole and not snapshot.run_summary.alive)
 
 
-class Group(Struct, frozen=True, kw_only=True):
-    """What was started together, as far as it is."""
+class GroupSnapshot(Struct, frozen=True, kw_only=True):
+    """The state of all runs that were started together."""
 
     id: str
-    start: Start | None
-    """None for what was not started from a page."""
+    start: StartedRun | None
+    """None if it was not started from a page."""
     alive: bool
-    said: tuple[str, ...] = ()
-    """What the child said on stderr."""
-    runs: tuple[Going, ...] = ()
+    output: tuple[str, ...] = ()
+    """The last lines that the process wrote to stderr."""
+    runs: tuple[RunSnapshot, ...] = ()
 
     @property
-    def waited_s(self) -> int:
-        """For how long its first run is waited for."""
+    def waiting_s(self) -> int:
+        """For how many seconds its first run is awaited."""
         return 0 if self.start is None else int((datetime.now(UTC) - self.start.started_at).total_seconds())
 
     @property
-    def next(self) -> list[str]:
-        """The targets that its child asks after those of these runs."""
-        words = () if self.start is None else self.start.words
-        asked = [word.removeprefix("--target=") for word in words if word.startswith("--target=")]
-        begun = {going.run.target.name for going in self.runs}
-        return [name for name in asked if name not in begun]
+    def pending_targets(self) -> list[str]:
+        """The targets whose runs have not begun."""
+        arguments = () if self.start is None else self.start.words
+        target_names = [
+            argument.removeprefix("--target=") for argument in arguments if argument.startswith("--target=")
+        ]
+        started_names = {snapshot.run.target.name for snapshot in self.runs}
+        return [name for name in target_names if name not in started_names]
 
     @property
-    def still(self) -> list[Going]:
-        """Its runs that go on."""
-        return [going for going in self.runs if going.looked.alive]
+    def active_runs(self) -> list[RunSnapshot]:
+        """Its runs in progress."""
+        return [snapshot for snapshot in self.runs if snapshot.run_summary.alive]
 
     @property
-    def done(self) -> bool:
-        """Nothing of it changes any more."""
-        return not self.alive and all(going.looked.whole for going in self.runs)
+    def is_final(self) -> bool:
+        """Whether nothing changes any more."""
+        return not self.alive and all(snapshot.run_summary.whole for snapshot in self.runs)
 
 
-class FollowedGroup:
-    """All that was started together."""
+class GroupLiveView:
+    """Renders all runs that were started together."""
 
-    def __init__(self, site: Site, group: str) -> None:
-        """Looks at nothing yet."""
-        self._site = site
+    def __init__(self, project: Project, group: str) -> None:
+        self._project = project
         self._group = group
-        self._looks: dict[str, RunLook] = {}
+        self._pollers: dict[str, RunPoller] = {}
 
-    def now(self, store: Store, *, newest: bool = False) -> Group:
-        """All of it now.
+    def snapshot(self, store: Store, *, newest: bool = False) -> GroupSnapshot:
+        """Returns the current state of the group.
 
         Args:
-            store: where its runs are.
-            newest: look for further runs among the newest only.
+            store: the store of its runs.
+            newest: search only the newest runs for further ones.
 
         Raises:
-            NotThere: nothing was started under that id.
+            PageNotFound: nothing was started under that id.
             StoreError: the store cannot be read.
         """
-        children = children_of(self._site)
-        start = children.find(self._group)
-        alive = start is not None and children.is_alive(start)  # before its runs: it may end meanwhile
-        runs = children.runs(store, self._group, newest=newest)
-        found = {run.id for run in runs}
-        runs = [*_there(store, [run_id for run_id in self._looks if run_id not in found]), *runs]
+        processes = get_run_processes(self._project)
+        start = processes.find(self._group)
+        alive = start is not None and processes.is_alive(start)  # read before the runs: it may end in between
+        runs = processes.list_runs(store, self._group, newest=newest)
+        run_ids = {run.id for run in runs}
+        runs = [*_existing_runs(store, [run_id for run_id in self._pollers if run_id not in run_ids]), *runs]
         if start is None and not runs:
-            raise NotThere(f"Nothing was started here as {self._group[:80]!r}.")
-        going = [self._looks.setdefault(run.id, RunLook(self._site)).going(store, run) for run in runs]
-        return Group(
+            raise PageNotFound(f"Nothing was started here as {self._group[:80]!r}.")
+        snapshots = [
+            self._pollers.setdefault(run.id, RunPoller(self._project)).snapshot(store, run) for run in runs
+        ]
+        return GroupSnapshot(
             id=self._group,
             start=start,
-            alive=alive or any(one.looked.alive for one in going),
-            said=() if start is None else tuple(children.said(start)),
-            runs=tuple(going),
+            alive=alive or any(snapshot.run_summary.alive for snapshot in snapshots),
+            output=() if start is None else tuple(processes.output(start)),
+            runs=tuple(snapshots),
         )
 
-    def look(self) -> Seen:
-        """Look at it once.
+    def render(self) -> LiveSection:
+        """Renders the current state.
 
         Raises:
-            NotThere: nothing was started under that id.
+            PageNotFound: nothing was started under that id.
             StoreError: the store cannot be read.
         """
-        with self._site.store() as store:
-            group = self.now(store, newest=bool(self._looks))
-        html = templates(self._site).get_template("started_live.html").render(group=group)
-        return Seen(html, done=group.done)
+        with self._project.store() as store:
+            group = self.snapshot(store, newest=bool(self._pollers))
+        html = get_templates(self._project).get_template("started_live.html").render(group=group)
+        return LiveSection(html, is_final=group.is_final)

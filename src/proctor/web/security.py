@@ -1,7 +1,7 @@
-"""What stands between the network and the pages: who is answered, how much is read, what a browser may do.
+"""Protects the server: who is answered, how much is read, and what a browser may do.
 
-Every request passes `Guard` first. A change of a page needs the form's token besides (`form_of`); one of the
-API needs a content type that no other site's form can send.
+Every request passes `SecurityMiddleware` first. In addition, a change from a page needs the form's token
+(`read_form`), and one through the API a content type that no form of another site can send.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from proctor.errors import ProctorError
-from proctor.web.browser_sessions import Visitor, visitor_of
-from proctor.web.project import Site
+from proctor.web.browser_sessions import BrowserSession, get_session
+from proctor.web.project import Project
 
-MOST_BYTES = 64 * 2**20
-"""Of one request: a bundle of some ten thousand answers, which is more than a person uploads by hand."""
-MOST_OF_STRANGERS = 64 * 2**10
-"""Of one request of whoever has not shown the token yet: it holds no more than that."""
-MOST_BY_TYPE = {"application/x-www-form-urlencoded": 2 * 2**20, "application/json": 32 * 2**20}
-"""Of one request of that type: it is read whole before anything is done with it, while others wait."""
-MOST_TEXT = 24 * 2**20
-"""Of one field of a form, such as the text of a suite."""
-MOST_FILES = 1_000
-MOST_FIELDS = 2_000
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_READ = "proctor.form"
-_OPEN = ("/static/", "/login", "/favicon.ico")
-"""What is shown before the token was."""
+MAX_BODY_BYTES = 64 * 2**20
+"""Limit for one request: a bundle of some ten thousand answers, more than people upload by hand."""
+MAX_ANONYMOUS_BYTES = 64 * 2**10
+"""Limit before login, where a request holds no more than the token."""
+MAX_BYTES_BY_TYPE = {"application/x-www-form-urlencoded": 2 * 2**20, "application/json": 32 * 2**20}
+"""Limits by content type, for bodies that are read at once while other requests wait."""
+MAX_FIELD_BYTES = 24 * 2**20
+"""Limit for one field of a form, such as the text of a suite."""
+MAX_FILES = 1_000
+MAX_FIELDS = 2_000
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_FORM_KEY = "proctor.form"
+_OPEN_PATHS = ("/static/", "/login", "/favicon.ico")
+"""Paths that are open before login."""
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -44,11 +44,11 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-"""Of every response. A page loads nothing from elsewhere, runs no script but ours, and is in no frame."""
+"""Headers of every response: pages load nothing from elsewhere, run only our script, and sit in no frame."""
 
 
-class Refused(ProctorError):
-    """A request that is not answered, with the status that says why."""
+class RequestRefused(ProctorError):
+    """A request that is refused, with a status."""
 
     def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(sentence)
@@ -56,106 +56,116 @@ class Refused(ProctorError):
         self.headers = headers or {}
 
 
-class Guard:
-    """Checks every request before anything else sees it, and puts the headers on every response."""
+class SecurityMiddleware:
+    """Checks every request first, and sets the security headers on every response."""
 
-    def __init__(self, app: ASGIApp, site: Site, refuse: Callable[[Request, Refused], Response]) -> None:
+    def __init__(
+        self, app: ASGIApp, project: Project, refuse: Callable[[Request, RequestRefused], Response]
+    ) -> None:
         """Wraps an application.
 
         Args:
-            app: what is guarded.
-            site: knows the hosts, the token and the visitors.
-            refuse: what is answered instead.
+            app: the application.
+            project: has the hosts, the token and the sessions.
+            refuse: returns the response to a refused request.
         """
         self._app = app
-        self._site = site
+        self._project = project
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handles one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        known = self._visitor(scope, headers)
-        visitor, shown = known or Visitor(), None if known is None else known.id
-        scope["proctor.visitor"] = visitor
-        scope["app"] = self._app  # by which the page that refuses knows its site, as every other does
-        refused = self._why_not(scope, headers, visitor)
-        if known is None and refused is None and not scope["path"].startswith("/static/"):
-            self._site.visitors.keep(visitor)
+        existing = self._session(scope, headers)
+        session, sent_id = existing or BrowserSession(), None if existing is None else existing.id
+        scope["proctor.session"] = session
+        scope["app"] = self._app  # the page of a refusal finds its project by it
+        refusal = self._check_request(scope, headers, session)
+        if existing is None and refusal is None and not scope["path"].startswith("/static/"):
+            self._project.sessions.add(session)
 
         async def respond(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._finish(MutableHeaders(scope=message), shown, visitor)
+                self._add_headers(MutableHeaders(scope=message), sent_id, session)
             await send(message)
 
-        if refused is None:
-            await self._app(scope, _counted(receive, self._most(scope, headers, visitor)), respond)
+        if refusal is None:
+            await self._app(scope, _limit_body(receive, self._max_bytes(scope, headers, session)), respond)
         else:
-            await self._refuse(Request(scope), refused)(scope, receive, respond)
+            await self._refuse(Request(scope), refusal)(scope, receive, respond)
 
-    def _visitor(self, scope: Scope, headers: Headers) -> Visitor | None:
+    def _session(self, scope: Scope, headers: Headers) -> BrowserSession | None:
         if _is_api(scope):
-            return self._site.visitors.program
-        # What other servers of this host have put into the header is not always as the standard has it.
-        return self._site.visitors.find(cookie_parser(headers.get("cookie", "")).get(self._site.cookie))
+            return self._project.sessions.api_session
+        # Cookies of other servers of this host may not conform to the standard.
+        return self._project.sessions.find(cookie_parser(headers.get("cookie", "")).get(self._project.cookie))
 
-    def _why_not(self, scope: Scope, headers: Headers, visitor: Visitor) -> Refused | None:
-        """Why a request is not answered; None where it is."""
+    def _check_request(
+        self, scope: Scope, headers: Headers, session: BrowserSession
+    ) -> RequestRefused | None:
+        """Returns why a request is refused; None if it is accepted."""
         host = headers.get("host", "").lower()
-        if host not in self._site.hosts:
-            return Refused(421, f"This server is not {host!r}. Open it by the address that it printed.")
-        if scope["method"] not in _SAFE and not _is_own(headers, host):
-            return Refused(403, "Another site sent this. Nothing was changed.")
+        if host not in self._project.hosts:
+            return RequestRefused(
+                421, f"This server is not {host!r}. Open it by the address that it printed."
+            )
+        if scope["method"] not in _SAFE_METHODS and not _is_own(headers, host):
+            return RequestRefused(403, "Another site sent this. Nothing was changed.")
         if _is_part_of_another(headers):
-            return Refused(403, "Another site wants to show this as a part of it. Open it by a link.")
-        length, most = headers.get("content-length", "0"), self._most(scope, headers, visitor)
-        if not length.isascii() or not length.isdigit() or int(length) > most:
-            return too_large(most)
-        return self._who(scope, headers, visitor)
+            return RequestRefused(403, "Another site wants to show this as a part of it. Open it by a link.")
+        length, max_bytes = headers.get("content-length", "0"), self._max_bytes(scope, headers, session)
+        if not length.isascii() or not length.isdigit() or int(length) > max_bytes:
+            return body_too_large(max_bytes)
+        return self._check_token(scope, headers, session)
 
-    def _most(self, scope: Scope, headers: Headers, visitor: Visitor) -> int:
-        """How many bytes of a request are read; of the API, none before the token was shown."""
-        if self._site.token is not None and not visitor.allowed and not _is_api(scope):
-            return MOST_OF_STRANGERS
+    def _max_bytes(self, scope: Scope, headers: Headers, session: BrowserSession) -> int:
+        """Returns how many bytes of a request may be read."""
+        if self._project.token is not None and not session.is_logged_in and not _is_api(scope):
+            return MAX_ANONYMOUS_BYTES
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        return MOST_BY_TYPE.get(kind, MOST_BYTES)
+        return MAX_BYTES_BY_TYPE.get(kind, MAX_BODY_BYTES)
 
-    def _who(self, scope: Scope, headers: Headers, visitor: Visitor) -> Refused | None:
-        token = self._site.token
-        if token is None or visitor.allowed or scope["path"].startswith(_OPEN):
+    def _check_token(self, scope: Scope, headers: Headers, session: BrowserSession) -> RequestRefused | None:
+        token = self._project.token
+        if token is None or session.is_logged_in or scope["path"].startswith(_OPEN_PATHS):
             return None
-        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        scheme, _, sent_token = headers.get("authorization", "").partition(" ")
         if _is_api(scope):
-            if scheme.lower() == "bearer" and same(shown.strip(), token):
+            if scheme.lower() == "bearer" and constant_time_equal(sent_token.strip(), token):
                 return None
-            return Refused(
+            return RequestRefused(
                 401, "Send the server's token: `Authorization: Bearer TOKEN`.", {"www-authenticate": "Bearer"}
             )
-        asked = scope["path"] + (
+        requested = scope["path"] + (
             f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
         )
-        place = f"/login?{urlencode({'next': asked})}" if scope["method"] in _SAFE else "/login"
-        return Refused(303, "Show the server's token first.", {"location": place})
+        location = (
+            f"/login?{urlencode({'next': requested})}" if scope["method"] in _SAFE_METHODS else "/login"
+        )
+        return RequestRefused(303, "Show the server's token first.", {"location": location})
 
-    def _finish(self, headers: MutableHeaders, shown: str | None, visitor: Visitor) -> None:
+    def _add_headers(self, headers: MutableHeaders, sent_id: str | None, session: BrowserSession) -> None:
         for name, value in HEADERS.items():
             headers.setdefault(name, value)
-        headers.setdefault("cache-control", "no-store")  # what models said is nobody else's to keep
-        if visitor.id != shown and self._site.visitors.find(visitor.id) is visitor:
-            headers.append("set-cookie", f"{self._site.cookie}={visitor.id}; Path=/; HttpOnly; SameSite=Lax")
+        headers.setdefault("cache-control", "no-store")  # answers of models must not be cached
+        if session.id != sent_id and self._project.sessions.find(session.id) is session:
+            headers.append(
+                "set-cookie", f"{self._project.cookie}={session.id}; Path=/; HttpOnly; SameSite=Lax"
+            )
 
 
-def same(shown: str, token: str) -> bool:
-    """Whether a token is the right one, in a time that does not tell how much of it is."""
-    return hmac.compare_digest(shown.encode("utf-8", "replace"), token.encode("utf-8"))
+def constant_time_equal(sent_token: str, token: str) -> bool:
+    """Whether a token is right; the time taken does not tell how much of it is."""
+    return hmac.compare_digest(sent_token.encode("utf-8", "replace"), token.encode("utf-8"))
 
 
-def too_large(most: int = MOST_BYTES) -> Refused:
-    """What is said of a body that is too large."""
-    size = f"{most // 2**20} MB" if most >= 2**20 else f"{most // 2**10} KB"
-    return Refused(413, f"That is more than {size} at once. Use the command line for it.")
+def body_too_large(max_bytes: int = MAX_BODY_BYTES) -> RequestRefused:
+    """Returns the error for a body above the limit."""
+    size = f"{max_bytes // 2**20} MB" if max_bytes >= 2**20 else f"{max_bytes // 2**10} KB"
+    return RequestRefused(413, f"That is more than {size} at once. Use the command line for it.")
 
 
 def _is_api(scope: Scope) -> bool:
@@ -163,7 +173,7 @@ def _is_api(scope: Scope) -> bool:
 
 
 def _is_own(headers: Headers, host: str) -> bool:
-    """Whether a change comes from a page of this server, or from no browser at all."""
+    """Whether a change comes from a page of this server, or from a program."""
     origin = headers.get("origin")
     if origin is not None:
         return origin.lower() in (f"http://{host}", f"https://{host}")
@@ -171,76 +181,78 @@ def _is_own(headers: Headers, host: str) -> bool:
 
 
 def _is_part_of_another(headers: Headers) -> bool:
-    """Whether a page of another site loads this into itself; a link that somebody follows does not."""
-    followed = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
-    return headers.get("sec-fetch-site") in ("cross-site", "same-site") and not followed
+    """Whether a page of another site embeds this; following a link is fine."""
+    is_link = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
+    return headers.get("sec-fetch-site") in ("cross-site", "same-site") and not is_link
 
 
-def _counted(receive: Receive, most: int) -> Receive:
-    """The same body, which ends with an error when it becomes too large without having said so."""
-    read = 0
+def _limit_body(receive: Receive, max_bytes: int) -> Receive:
+    """Wraps `receive`: raises an error once the body exceeds the limit, whatever its declared length."""
+    byte_count = 0
 
-    async def counting() -> Message:
-        nonlocal read
+    async def receive_limited() -> Message:
+        nonlocal byte_count
         message = await receive()
         if message["type"] == "http.request":
-            read += len(message.get("body", b""))
-            if read > most:
-                raise too_large(most)
+            byte_count += len(message.get("body", b""))
+            if byte_count > max_bytes:
+                raise body_too_large(max_bytes)
         return message
 
-    return counting
+    return receive_limited
 
 
 # --- forms -------------------------------------------------------------------------------------------------
 
 
-class Upload:
-    """A file of a form."""
+class FormFile:
+    """A file in a form."""
 
     def __init__(self, name: str, data: bytes) -> None:
-        """A file.
+        """Holds the name and content of a file.
 
         Args:
-            name: what the browser calls it: a text to show, and never a path.
+            name: the name from the browser, for display, and never a path.
             data: its content.
         """
         self.name = name
         self.data = data
 
 
-class Form:
-    """The fields of a form that was sent by a page of ours."""
+class PageForm:
+    """The fields of a submitted form."""
 
-    def __init__(self, fields: list[tuple[str, str]], files: list[tuple[str, Upload]]) -> None:
-        """All fields in their order, those with files apart."""
+    def __init__(self, fields: list[tuple[str, str]], files: list[tuple[str, FormFile]]) -> None:
+        """Takes all fields in their order, files apart."""
         self._fields = fields
         self._files = files
 
     def text(self, name: str, default: str = "") -> str:
-        """The last value of a field."""
+        """Returns the last value of a field."""
         return next((value for key, value in reversed(self._fields) if key == name), default)
 
     def texts(self, name: str) -> list[str]:
-        """All values of a field."""
+        """Returns all values of a field."""
         return [value for key, value in self._fields if key == name]
 
-    def files(self, name: str) -> list[Upload]:
-        """The files of a field; one that was left empty has none."""
+    def files(self, name: str) -> list[FormFile]:
+        """Returns the files of a field; empty if none was chosen."""
         return [file for key, file in self._files if key == name]
 
 
-async def form_of(request: Request) -> Form:
-    """The form of a request: of a page of ours, and not too large.
+async def read_form(request: Request) -> PageForm:
+    """Reads the form of a request and checks its token.
 
     Raises:
-        Refused: it has another token than this visitor's pages have, is too large, or is no form.
+        RequestRefused: the token is not that of this session's pages; or the form is too large or invalid.
     """
-    known: Form | None = request.scope.get(_READ)  # the guard has read it before the page does
-    form = known or await _read(request)
-    request.scope[_READ] = form
-    if not same(form.text("csrf"), visitor_of(request).csrf):
-        raise Refused(
+    cached_form: PageForm | None = request.scope.get(
+        _FORM_KEY
+    )  # `check_csrf` has read it before the page does
+    form = cached_form or await _parse_form(request)
+    request.scope[_FORM_KEY] = form
+    if not constant_time_equal(form.text("csrf"), get_session(request).csrf):
+        raise RequestRefused(
             403,
             "This page was open before the server was started again, or is another site's. Nothing was "
             "changed. Go back, reload the page, and send it again.",
@@ -248,29 +260,29 @@ async def form_of(request: Request) -> Form:
     return form
 
 
-async def _read(request: Request) -> Form:
+async def _parse_form(request: Request) -> PageForm:
     try:
-        data = await request.form(max_files=MOST_FILES, max_fields=MOST_FIELDS, max_part_size=MOST_TEXT)
+        data = await request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
     except HTTPException as error:
-        raise Refused(400, f"This form cannot be read: {error.detail}") from None
-    except ClientDisconnect:  # whoever sent it has gone, which is no fault of anybody's
-        raise Refused(400, "This form ended before all of it was there.") from None
-    fields, files = list[tuple[str, str]](), list[tuple[str, Upload]]()
+        raise RequestRefused(400, f"This form cannot be read: {error.detail}") from None
+    except ClientDisconnect:  # the client has disconnected
+        raise RequestRefused(400, "This form ended before all of it was there.") from None
+    fields, files = list[tuple[str, str]](), list[tuple[str, FormFile]]()
     for name, value in data.multi_items():
         if isinstance(value, UploadFile):
             if value.filename:
-                files.append((name, Upload(value.filename, await value.read())))
+                files.append((name, FormFile(value.filename, await value.read())))
         else:
-            fields.append((name, value.replace("\r\n", "\n")))  # browsers send other line ends than they show
+            fields.append((name, value.replace("\r\n", "\n")))  # browsers send CRLF
     await data.close()
-    return Form(fields, files)
+    return PageForm(fields, files)
 
 
-async def checked(request: Request) -> None:
-    """What every route of a page depends on: no change without the form's token.
+async def check_csrf(request: Request) -> None:
+    """Requires the form's token for every change; all page routes depend on it.
 
     Raises:
-        Refused: as `form_of`.
+        RequestRefused: as for `read_form`.
     """
-    if request.method not in _SAFE:
-        await form_of(request)
+    if request.method not in _SAFE_METHODS:
+        await read_form(request)

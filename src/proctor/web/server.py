@@ -1,4 +1,4 @@
-"""A site on a port: bound first, so that what is wrong is a sentence, then served until somebody stops it."""
+"""Binds a port first, so that a failure is a clear error, then serves a project until it is stopped."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from proctor.errors import UsageError
 from proctor.web.app import make_app
 from proctor.web.client_limits import DEFAULT_LIMITS, ServerLimits
 from proctor.web.http_protocol import IdleConnections, LimitedProtocol
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-_TRIED = 20
-"""So many ports are tried, from the usual one on, where the user names none."""
-_WAITING = 1024
-"""Connections that may wait before they are taken up."""
+_MAX_PORTS_TRIED = 20
+"""Number of ports tried from the default one on, if the user names none."""
+_BACKLOG = 1024
+"""Connections that may wait to be accepted."""
 MAX_OPEN_FILES = 4096
 """Enough for 1,000 event streams, idle connections, and the store's files for each request under way."""
 MIN_OPEN_FILES = 2048
 """With fewer, 1,000 event streams and the pages beside them may find none left."""
-_GRACE_S = 1
-"""How long open pages may finish what they load when the server is stopped."""
+_SHUTDOWN_TIMEOUT_S = 1
+"""How long open pages may finish loading when the server is stopped."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server there."""
+    """Whether only this machine can reach a server at that host."""
     if host == "localhost":
         return True
     try:
@@ -38,16 +38,16 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def bound(host: str, port: int, *, exactly: bool) -> socket.socket:
-    """A socket that listens on that host and port; whoever comes now waits until it is served.
+def bind_socket(host: str, port: int, *, exactly: bool) -> socket.socket:
+    """Returns a socket that listens at that host and port.
 
     Args:
         host: a name or an address of this machine.
-        port: the port; 0 is any that is free.
-        exactly: this port and no other; else the next one that is free.
+        port: the port; 0 for any free one.
+        exactly: whether it must be this port; else the next free one is taken.
 
     Raises:
-        UsageError: there is no such host here, or the port is taken.
+        UsageError: the host is not this machine, or the port is taken.
     """
     try:
         family, kind, proto, _, address = socket.getaddrinfo(
@@ -55,81 +55,81 @@ def bound(host: str, port: int, *, exactly: bool) -> socket.socket:
         )[0]
     except OSError as error:
         raise UsageError(f"{host!r} is no address of this machine: {error.strerror}.") from None
-    for further in range(1 if exactly else _TRIED):
-        made = socket.socket(family, kind, proto)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    for offset in range(1 if exactly else _MAX_PORTS_TRIED):
+        listener = socket.socket(family, kind, proto)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            made.bind((address[0], port + further, *address[2:]))
-            made.listen(_WAITING)
+            listener.bind((address[0], port + offset, *address[2:]))
+            listener.listen(_BACKLOG)
         except OSError as error:
-            made.close()
-            why = error.strerror
+            listener.close()
+            error_text = error.strerror
         else:
-            return made
-    raise UsageError(f"Nothing can be served at {host}:{port}: {why}. Choose another one with --port.")
+            return listener
+    raise UsageError(f"Nothing can be served at {host}:{port}: {error_text}. Choose another one with --port.")
 
 
-def hosts_of(host: str, port: int, more: Iterable[str] = ()) -> frozenset[str]:
-    """The values of the header Host by which a server may be called.
+def allowed_hosts(host: str, port: int, more_hosts: Iterable[str] = ()) -> frozenset[str]:
+    """Returns the accepted values of the Host header.
 
     Args:
-        host: what it is bound to.
+        host: the host that it is bound to.
         port: its port.
-        more: further names by which people reach it, such as that of a proxy; with a port or without.
+        more_hosts: further names, such as that of a proxy, with or without a port.
     """
     names = {host if ":" not in host or host.startswith("[") else f"[{host}]"}
     if is_loopback(host):
         names |= set(LOOPBACK_NAMES)
     elif host in ("0.0.0.0", "::"):  # noqa: S104  # the user asked for it, and there is a token
         names |= {*LOOPBACK_NAMES, socket.gethostname(), *_own_addresses()}
-    found = {f"{name}:{port}" for name in names}
+    hosts = {f"{name}:{port}" for name in names}
     if port == 80:
-        found |= names
-    for name in more:
-        found |= {name, f"{name}:{port}"}
-    return frozenset(name.lower() for name in found)
+        hosts |= names
+    for name in more_hosts:
+        hosts |= {name, f"{name}:{port}"}
+    return frozenset(name.lower() for name in hosts)
 
 
 def _own_addresses() -> set[str]:
     try:
-        found = socket.getaddrinfo(socket.gethostname(), None)
+        address_infos = socket.getaddrinfo(socket.gethostname(), None)
     except OSError:
         return set()
-    addresses = {str(address[0]).partition("%")[0] for *_, address in found}
+    addresses = {str(address[0]).partition("%")[0] for *_, address in address_infos}
     return {f"[{address}]" if ":" in address else address for address in addresses}
 
 
-def raise_file_limit(wanted: int = MAX_OPEN_FILES) -> int:
-    """Let this process open more files and connections, as far as the system allows; how many it may open."""
+def raise_file_limit(file_limit: int = MAX_OPEN_FILES) -> int:
+    """Raises the limit of open files as far as the system allows; returns the new limit."""
     try:
         import resource
     except ImportError:  # Windows, where there is no such limit
-        return wanted
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return file_limit
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
-    allowed = wanted if hard == unlimited else min(wanted, hard)
-    if soft == unlimited or soft >= allowed:
-        return wanted if soft == unlimited else soft
-    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    allowed = file_limit if hard_limit == unlimited else min(file_limit, hard_limit)
+    if soft_limit == unlimited or soft_limit >= allowed:
+        return file_limit if soft_limit == unlimited else soft_limit
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard_limit))
     return allowed
 
 
-def serve(site: Site, made: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
-    """Serve a site until the process is told to stop.
+def serve(project: Project, listener: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
+    """Serves a project until the process is told to stop.
 
     Args:
-        site: the site; its hosts are set.
-        made: where it listens.
-        ready: called when the first request can come.
+        project: the project; its hosts are set.
+        listener: the socket.
+        ready: called when the server is ready.
     """
     try:
-        make_server(site, ready).run(sockets=[made])
+        make_server(project, ready).run(sockets=[listener])
     finally:
-        made.close()
+        listener.close()
 
 
 class _Server(uvicorn.Server):
-    """Says when the first request can come."""
+    """Reports when it is ready for the first request."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -141,20 +141,20 @@ class _Server(uvicorn.Server):
 
 
 def make_server(
-    site: Site, ready: Callable[[], None] = lambda: None, limits: ServerLimits = DEFAULT_LIMITS
+    project: Project, ready: Callable[[], None] = lambda: None, limits: ServerLimits = DEFAULT_LIMITS
 ) -> uvicorn.Server:
-    """The server of a site, not yet started; `ready` is called when it is."""
-    # h11 is always there; httptools, which may be, takes a second Host, and headers of any size.
+    """Builds the server of a project; it calls `ready` once it is started."""
+    # Always h11: httptools, which may be installed, accepts a second Host and headers of any size.
     protocol = partial(LimitedProtocol, limits=limits, idle=IdleConnections(limits.idle_connections))
     config = uvicorn.Config(
-        make_app(site, limits),
+        make_app(project, limits),
         log_level="critical",
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=_GRACE_S,
-        backlog=_WAITING,
-        http=protocol,  # type: ignore[arg-type]  # uvicorn calls it, as it would a class
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
+        backlog=_BACKLOG,
+        http=protocol,  # type: ignore[arg-type]  # uvicorn calls it like a class
         h11_max_incomplete_event_size=limits.max_head_bytes,
         ws="none",
     )

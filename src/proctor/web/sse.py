@@ -1,4 +1,4 @@
-"""Server-sent events, as they stand on the line."""
+"""Server-sent events in their wire format."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from proctor.web.client_limits import EventStreams
 
 
 def event(data: str, name: str = "") -> str:
-    """One event; each line of its data stands after `data:`."""
+    """Formats one event; each line of its data follows `data:`."""
     lines = [f"event: {name}"] * bool(name) + [f"data: {line}" for line in data.splitlines() or [""]]
     return "\n".join(lines) + "\n\n"
 
 
 class EventStreamResponse(StreamingResponse):
-    """A stream that counts as open from before its first byte until its client has gone."""
+    """A stream that counts as open until its client has disconnected."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it.
+        """Sends the stream.
 
         Raises:
-            Refused: too many streams are open.
+            RequestRefused: too many streams are open.
         """
         streams: EventStreams = scope["app"].state.event_streams
         with streams.reserve((scope.get("client") or ("",))[0]):
             await super().__call__(scope, receive, send)
 
 
-def streamed(events: AsyncIterator[str]) -> StreamingResponse:
-    """A response that sends each event as it comes, which nobody in between keeps or gathers up."""
+def stream_response(events: AsyncIterator[str]) -> StreamingResponse:
+    """Returns a streaming response that proxies neither cache nor buffer."""
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return EventStreamResponse(events, media_type="text/event-stream", headers=headers)

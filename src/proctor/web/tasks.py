@@ -1,7 +1,7 @@
-"""What takes seconds is done beside the requests: asked for once, followed by whoever waits, and remembered.
+"""Background tasks for work that takes seconds; each is submitted under a key, followed and cached.
 
-A page asks for something under a key. What is at hand within its patience is shown at once; else the page
-shows how far it is, and opens again when it is done.
+A result that is ready within the timeout of a page is shown at once; else the page shows the progress, and
+reloads when the task is done.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ from typing import Generic, TypeVar
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from proctor.web.project import site_of
-from proctor.web.sse import event, streamed
+from proctor.web.project import get_project
+from proctor.web.sse import event, stream_response
 
 T = TypeVar("T")
-Told = Callable[[int, int], None]
-"""Told how much is done of how much."""
+ProgressCallback = Callable[[int, int], None]
+"""Called with how much is done, and the total."""
 
-_AT_ONCE = 2
-_REMEMBERED = 32
-_FRESH_S = 10.0
-"""For so long the answer about something that still changes is as good as a new one."""
-_LOOKS_EVERY_S = 0.3
+_MAX_CONCURRENT = 2
+_MAX_TASKS = 32
+_FRESH_FOR_S = 10.0
+"""How long the result of a task that is not cacheable counts as current."""
+_POLL_INTERVAL_S = 0.3
 
 
 class Task(Generic[T]):
-    """One thing that is being done, or was."""
+    """A background task and its result."""
 
-    def __init__(self, what: str, *, lasting: bool) -> None:
-        """Not begun.
+    def __init__(self, unit: str, *, cacheable: bool) -> None:
+        """Does not start it.
 
         Args:
-            what: what is counted, such as `trials read`.
-            lasting: what it comes to stays true, unless that is an error.
+            unit: what its progress counts, such as `trials read`.
+            cacheable: whether the result stays valid, unless it is an error.
         """
         self.id = secrets.token_urlsafe(12)
-        self.what = what
-        self.done, self.total = 0, 0
-        self._lasting = lasting
-        self._ended = Event()
+        self.unit = unit
+        self.done_count, self.total = 0, 0
+        self._cacheable = cacheable
+        self._end_event = Event()
         self._ended_at = 0.0
         self._result: T | None = None
         self._error: BaseException | None = None
 
     @property
     def has_ended(self) -> bool:
-        """Whether there is a result, or an error."""
-        return self._ended.is_set()
+        """Whether there is a result or an error."""
+        return self._end_event.is_set()
 
     @property
     def has_failed(self) -> bool:
@@ -62,16 +62,16 @@ class Task(Generic[T]):
 
     @property
     def is_fresh(self) -> bool:
-        """Whether whoever asks now may have what it came to."""
-        lasting = self._lasting and self._error is None
-        return not self.has_ended or lasting or monotonic() - self._ended_at < _FRESH_S
+        """Whether its result is still valid for new requests."""
+        cacheable = self._cacheable and self._error is None
+        return not self.has_ended or cacheable or monotonic() - self._ended_at < _FRESH_FOR_S
 
-    def wait(self, patience_s: float) -> bool:
-        """Wait for so long at most; whether it has ended."""
-        return self._ended.wait(patience_s)
+    def wait(self, timeout_s: float) -> bool:
+        """Waits up to that long; returns whether the task has ended."""
+        return self._end_event.wait(timeout_s)
 
     def result(self) -> T:
-        """What it came to, when it has ended.
+        """Returns the result of a task that has ended.
 
         What was raised while it was done is raised here.
         """
@@ -80,85 +80,86 @@ class Task(Generic[T]):
         assert self._result is not None
         return self._result
 
-    def run(self, make: Callable[[Told], T]) -> None:
-        """Do it."""
+    def run(self, work: Callable[[ProgressCallback], T]) -> None:
+        """Runs the work and stores its result or error."""
         try:
-            self._result = make(self._told)
-        except BaseException as error:  # noqa: BLE001  # it is raised where somebody waits for it
+            self._result = work(self._set_progress)
+        except BaseException as error:  # noqa: BLE001  # raised again by `result`
             self._error = error
         self._ended_at = monotonic()
-        self._ended.set()
+        self._end_event.set()
 
-    def _told(self, done: int, total: int) -> None:
-        self.done, self.total = done, total
+    def _set_progress(self, done_count: int, total: int) -> None:
+        self.done_count, self.total = done_count, total
 
 
-class Desk:
-    """What one server does beside its requests, a few at a time; safe to use from many threads."""
+class TaskRunner:
+    """Runs background tasks, a few at a time; safe to use from many threads."""
 
     def __init__(self) -> None:
-        """Nothing is to be done."""
         self._tasks: OrderedDict[Hashable, Task[object]] = OrderedDict()
         self._lock = Lock()
-        self._room = Semaphore(_AT_ONCE)
+        self._slots = Semaphore(_MAX_CONCURRENT)
 
-    def ask(self, key: Hashable, make: Callable[[Told], T], what: str, *, lasting: bool = True) -> Task[T]:
-        """The task of a key: the one that is there, or a new one that begins as soon as there is room.
+    def submit(
+        self, key: Hashable, work: Callable[[ProgressCallback], T], unit: str, *, cacheable: bool = True
+    ) -> Task[T]:
+        """Returns the task of a key: an existing one, or a new one that starts when a slot is free.
 
         Args:
-            key: what it is; the same key is done once.
-            make: does it.
-            what: what is counted while it is done.
-            lasting: what it comes to stays true; else it is done again a few seconds after it ended.
+            key: identifies the work; the same key is done once.
+            work: does the work.
+            unit: what its progress counts.
+            cacheable: whether the result stays valid; else it is done again a few seconds after it ended.
         """
         with self._lock:
-            known = self._tasks.get(key)
-            if known is not None and known.is_fresh:
+            existing = self._tasks.get(key)
+            if existing is not None and existing.is_fresh:
                 self._tasks.move_to_end(key)
-                return known  # type: ignore[return-value]
-            task: Task[T] = Task(what, lasting=lasting)
+                return existing  # type: ignore[return-value]
+            task: Task[T] = Task(unit, cacheable=cacheable)
             self._tasks[key] = task  # type: ignore[assignment]
             self._tasks.move_to_end(key)
             self._forget()
-        Thread(target=self._run, args=(task, make), daemon=True).start()
+        Thread(target=self._run, args=(task, work), daemon=True).start()
         return task
 
-    def _run(self, task: Task[T], make: Callable[[Told], T]) -> None:
-        with self._room:
-            task.run(make)
+    def _run(self, task: Task[T], work: Callable[[ProgressCallback], T]) -> None:
+        with self._slots:
+            task.run(work)
 
     def find(self, task_id: str) -> Task[object] | None:
-        """The task of that id, while it is remembered."""
+        """Returns the task of that id while it is remembered, or None."""
         with self._lock:
             return next((task for task in self._tasks.values() if task.id == task_id), None)
 
     def _forget(self) -> None:
-        ended = [key for key, task in self._tasks.items() if task.has_ended]
-        for key in ended[: max(0, len(self._tasks) - _REMEMBERED)]:
+        ended_keys = [key for key, task in self._tasks.items() if task.has_ended]
+        for key in ended_keys[: max(0, len(self._tasks) - _MAX_TASKS)]:
             del self._tasks[key]
 
 
-def desk_of(request: Request) -> Desk:
-    """The desk of the site that a request is for."""
-    return site_of(request).shared("desk", Desk)
+def get_task_runner(request: Request) -> TaskRunner:
+    """Returns the task runner of a request's project."""
+    return get_project(request).get_shared("tasks", TaskRunner)
 
 
-def followed(desk: Desk, task_id: str, shown: Callable[[Task[object]], str]) -> StreamingResponse:
-    """A task's progress as server-sent events, of which the last one says that it is done.
+def stream_task(tasks: TaskRunner, task_id: str, render: Callable[[Task[object]], str]) -> StreamingResponse:
+    """Streams the progress of a task as server-sent events; the last event is `done`.
 
     Args:
-        desk: where it is.
-        task_id: its id; one that is not known is done.
-        shown: the section of a page that tells how far it is.
+        tasks: the runner of the task.
+        task_id: its id; an unknown one counts as done.
+        render: renders the section of the page with the progress.
     """
 
     async def events() -> AsyncIterator[str]:
-        task, sent = desk.find(task_id), None
+        task, sent_progress = tasks.find(task_id), None
         while task is not None and not task.has_ended:
-            if sent != (task.done, task.total):
-                sent = task.done, task.total
-                yield event(shown(task))
-            await asyncio.sleep(_LOOKS_EVERY_S)
+            if sent_progress != (task.done_count, task.total):
+                sent_progress = task.done_count, task.total
+                yield event(render(task))
+            await asyncio.sleep(_POLL_INTERVAL_S)
         yield event("", "done")
 
-    return streamed(events())
+    return stream_response(events())

@@ -1,4 +1,4 @@
-"""Values to pages: the templates, what all of them know, and errors as pages."""
+"""Renders pages: the template environment, and the values that all templates share."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from proctor.errors import ProctorError, StoreError
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.html_templates import environment
-from proctor.web.browser_sessions import Visitor, visitor_of
-from proctor.web.project import Site, site_of
+from proctor.web.browser_sessions import BrowserSession, get_session
+from proctor.web.project import Project, get_project
 
-PLACES = {
+SECTIONS = {
     "/suites": "Suites",
     "/run": "Run Suite",
     "/runs": "Runs",
@@ -30,87 +30,87 @@ PLACES = {
     "/review": "Review",
     "/certificates": "Certificates",
 }
-"""What stands at the top of every page, with its address."""
-_INSIDE = {"/suite": "/suites", "/starts": "/run"}
-"""Addresses that belong to another place."""
+"""The navigation of every page: addresses and their titles."""
+_PARENT_SECTIONS = {"/suite": "/suites", "/starts": "/run"}
+"""Addresses that belong to another section."""
 
 
-class NotThere(ProctorError):
-    """What a page is asked for is not there."""
+class PageNotFound(ProctorError):
+    """The address names something that does not exist."""
 
 
-def templates(site: Site) -> Environment:
-    """The templates of a site's pages, and those that reports share with them."""
-    return site.shared("templates", lambda: _templates(site))
+def get_templates(project: Project) -> Environment:
+    """Returns the templates of a project's pages, including those shared with reports."""
+    return project.get_shared("templates", lambda: _templates(project))
 
 
-def _templates(site: Site) -> Environment:
-    made = environment(PackageLoader("proctor.web"))
-    made.globals.update(url=url, places=PLACES, proctor_version=__version__)
-    made.filters["in_terminal"] = partial(_in_terminal, site)
-    return made
+def _templates(project: Project) -> Environment:
+    jinja = environment(PackageLoader("proctor.web"))
+    jinja.globals.update(url=url, places=SECTIONS, proctor_version=__version__)
+    jinja.filters["in_terminal"] = partial(_in_terminal, project)
+    return jinja
 
 
-def _in_terminal(site: Site, command: str) -> str:
-    """A command as it finds this site's store; a bundle is verified without one."""
-    if not site.store_words or "--store" in command or command.startswith("proctor verify "):
+def _in_terminal(project: Project, command: str) -> str:
+    """Returns a command with the flags that find this project's store; `verify` needs none."""
+    if not project.store_flags or "--store" in command or command.startswith("proctor verify "):
         return command
-    return f"{command} {shlex.join(site.store_words)}"
+    return f"{command} {shlex.join(project.store_flags)}"
 
 
-def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page.
+def render_page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """Renders a page.
 
     Args:
-        request: what asks for it.
-        template: its template's name.
+        request: the request for it.
+        template: the name of its template.
         status: its status.
         **values: what the template shows.
     """
-    visitor, site = visitor_of(request), site_of(request)
-    known = {
-        "here": _place_of(request.url.path),
-        "visitor": visitor,
-        "site": site,
-        "csrf": _csrf_field(visitor),
-        "told": visitor.told() if request.method in ("GET", "POST") else [],
+    session, project = get_session(request), get_project(request)
+    context = {
+        "here": _section_path(request.url.path),
+        "session": session,
+        "project": project,
+        "csrf": _csrf_field(session),
+        "flashes": session.pop_flashes() if request.method in ("GET", "POST") else [],
     }
-    return HTMLResponse(templates(site).get_template(template).render(**known, **values), status)
+    return HTMLResponse(get_templates(project).get_template(template).render(**context, **values), status)
 
 
-def part(request: Request, template: str, **values: Any) -> str:
-    """A piece of a page that is sent alone, as to a live section."""
-    visitor, site = visitor_of(request), site_of(request)
-    known = {"visitor": visitor, "site": site, "csrf": _csrf_field(visitor)}
-    return templates(site).get_template(template).render(**known, **values)
+def render_fragment(request: Request, template: str, **values: Any) -> str:
+    """Renders part of a page, such as a live section."""
+    session, project = get_session(request), get_project(request)
+    context = {"session": session, "project": project, "csrf": _csrf_field(session)}
+    return get_templates(project).get_template(template).render(**context, **values)
 
 
 def url(path: str, **query: Any) -> str:
-    """An address of this server; what is None is left out, a list is given once for each value."""
-    given = {name: value for name, value in query.items() if value is not None and value != ""}
-    return f"{path}?{urlencode(given, doseq=True)}" if given else path
+    """Returns an address of this server; None and empty values are left out, lists give one value each."""
+    parameters = {name: value for name, value in query.items() if value is not None and value != ""}
+    return f"{path}?{urlencode(parameters, doseq=True)}" if parameters else path
 
 
-def run_of(store: Store, run_id: str) -> Run:
-    """The run of exactly that id.
+def load_run(store: Store, run_id: str) -> Run:
+    """Returns the run of exactly that id.
 
     Raises:
-        NotThere: there is none.
+        PageNotFound: there is none.
     """
     try:
         run = store.run(run_id)
     except StoreError as error:
-        raise NotThere(str(error)) from None
+        raise PageNotFound(str(error)) from None
     if run.id != run_id:
-        raise NotThere(f"There is no run {run_id!r} here.")
+        raise PageNotFound(f"There is no run {run_id!r} here.")
     return run
 
 
-def _csrf_field(visitor: Visitor) -> Callable[[], Markup]:
-    field = Markup('<input type="hidden" name="csrf" value="{}">').format(visitor.csrf)
+def _csrf_field(session: BrowserSession) -> Callable[[], Markup]:
+    field = Markup('<input type="hidden" name="csrf" value="{}">').format(session.csrf)
     return lambda: field
 
 
-def _place_of(path: str) -> str:
+def _section_path(path: str) -> str:
     top = f"/{path.split('/')[1]}"
-    return _INSIDE.get(top, top)
+    return _PARENT_SECTIONS.get(top, top)

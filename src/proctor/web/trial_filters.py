@@ -1,4 +1,4 @@
-"""The words of an address that say which trials of a run are shown, and in which order."""
+"""Parses the filter and the order of a run's trials from an address."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from proctor.stores.catalogue.records import Wanted
 from proctor.web.templates_env import url
 
 SORTS = ("position", "case", "verdict", "score", "latency", "cost")
-"""What a table of trials can be sorted by, in an address with `-` before it for the other way around."""
-_SEVERAL = ("verdict", "tag", "grader", "missed")
-_SINGLE = ("category", "split", "case", "text")
-_SAID = {
+"""What trials can be sorted by; `-` before it in the address reverses the order."""
+_MULTI_VALUE = ("verdict", "tag", "grader", "missed")
+_SINGLE_VALUE = ("category", "split", "case", "text")
+_CHIP_PREFIXES = {
     "verdict": "",
     "tag": "tag ",
     "grader": "graded by ",
@@ -26,75 +26,78 @@ _SAID = {
     "case": "case ",
     "text": "with ",
 }
-"""What stands before a word of each kind."""
+"""The text before a word of each kind."""
 _VERDICTS = frozenset(verdict.value for verdict in Verdict)
-_LONGEST = 1000
-"""Letters of one word that are looked at."""
+_MAX_WORD_LENGTH = 1000
+"""Characters of one word that are read."""
 
 
-class Chip(Struct, frozen=True):
-    """One word of a filter, with the address of the same page without it."""
+class FilterChip(Struct, frozen=True):
+    """One word of a filter, with the address of the page without it."""
 
-    word: str
+    text: str
     address: str
 
 
-def wanted_of(request: Request) -> Wanted:
-    """Which trials an address asks for; what it does not say leaves none out."""
+def parse_filter(request: Request) -> Wanted:
+    """Returns the filter of an address; what is absent filters nothing."""
     query = request.query_params
-    several = {name: _words(query, name) for name in _SEVERAL}
-    single = {name: next(iter(_words(query, name)), "") for name in _SINGLE}
+    lists = {name: _values(query, name) for name in _MULTI_VALUE}
+    texts = {name: next(iter(_values(query, name)), "") for name in _SINGLE_VALUE}
     return Wanted(
-        verdicts=several["verdict"],
-        tags=several["tag"],
-        graders=several["grader"],
-        missed=several["missed"],
-        category=single["category"],
-        split=single["split"],
-        case=single["case"],
-        text=single["text"],
+        verdicts=lists["verdict"],
+        tags=lists["tag"],
+        graders=lists["grader"],
+        missed=lists["missed"],
+        category=texts["category"],
+        split=texts["split"],
+        case=texts["case"],
+        text=texts["text"],
     )
 
 
-def sort_of(request: Request) -> str:
-    """The order that an address asks for."""
-    word = request.query_params.get("sort", "")
-    return word if word.removeprefix("-") in SORTS else "position"
+def parse_sort(request: Request) -> str:
+    """Returns the sort order of an address."""
+    sort_key = request.query_params.get("sort", "")
+    return sort_key if sort_key.removeprefix("-") in SORTS else "position"
 
 
-def query_of(request: Request) -> dict[str, list[str]]:
-    """The filter and the order of an address, for the addresses of what is shown by them."""
+def filter_query(request: Request) -> dict[str, list[str]]:
+    """Returns the filter and sort order as a query, to build further addresses."""
     query = request.query_params
-    words = {name: list(_words(query, name)) for name in (*_SEVERAL, *_SINGLE)}
-    return {name: given for name, given in words.items() if given} | (
-        {"sort": [sort_of(request)]} if sort_of(request) != "position" else {}
+    by_name = {name: list(_values(query, name)) for name in (*_MULTI_VALUE, *_SINGLE_VALUE)}
+    return {name: values for name, values in by_name.items() if values} | (
+        {"sort": [parse_sort(request)]} if parse_sort(request) != "position" else {}
     )
 
 
-def chips(request: Request, path: str) -> Iterator[Chip]:
-    """Each word of the filter of an address, which one removes by following it.
+def filter_chips(request: Request, path: str) -> Iterator[FilterChip]:
+    """Yields a chip for each word of the filter; following it removes the word.
 
     Args:
-        request: with the address.
-        path: the page's.
+        request: the request with the address.
+        path: the path of the page.
     """
-    query = query_of(request)
-    for name in (*_SEVERAL, *_SINGLE):
-        for word in query.get(name, ()):
-            left = [other for other in query[name] if other != word]
-            rest = {other: words for other, words in query.items() if other != name}
-            shown = f"“{word}”" if name == "text" else word
-            yield Chip(f"{_SAID[name]}{shown}", url(path, **rest, **({name: left} if left else {})))
+    query = filter_query(request)
+    for name in (*_MULTI_VALUE, *_SINGLE_VALUE):
+        for value in query.get(name, ()):
+            other_words = [other for other in query[name] if other != value]
+            other_filters = {other: values for other, values in query.items() if other != name}
+            text = f"“{value}”" if name == "text" else value
+            yield FilterChip(
+                f"{_CHIP_PREFIXES[name]}{text}",
+                url(path, **other_filters, **({name: other_words} if other_words else {})),
+            )
 
 
-def _words(query: QueryParams, name: str) -> tuple[str, ...]:
-    """The words of one kind that are looked at, as they were given: a name may begin with a space.
+def _values(query: QueryParams, name: str) -> tuple[str, ...]:
+    """Returns the words of one kind as given: names may begin with a space.
 
-    Of what there can be one of, the first is meant: a form gives what was chosen anew before what was there.
+    Of kinds with a single value the first word counts: forms send the new choice before the old one.
     """
-    given = (word[:_LONGEST] for word in query.getlist(name) if word.strip())
+    values = (value[:_MAX_WORD_LENGTH] for value in query.getlist(name) if value.strip())
     if name == "text":
-        given = (word.strip() for word in given)
+        values = (value.strip() for value in values)
     elif name == "verdict":
-        given = (word for word in given if word in _VERDICTS)
-    return tuple(dict.fromkeys(given))[: None if name in _SEVERAL else 1]
+        values = (value for value in values if value in _VERDICTS)
+    return tuple(dict.fromkeys(values))[: None if name in _MULTI_VALUE else 1]

@@ -75,11 +75,11 @@ def command(
     proctor serve --host 0.0.0.0 --token random
     """  # noqa: D301  # click wants the character \b itself
     try:
-        from proctor.web.project import Site
+        from proctor.web.project import Project
         from proctor.web.server import (
             MIN_OPEN_FILES,
-            bound,
-            hosts_of,
+            allowed_hosts,
+            bind_socket,
             is_loopback,
             raise_file_limit,
             serve,
@@ -96,9 +96,9 @@ def command(
         tell(_TYPED_TOKEN_WARNING)
     os.environ.pop("PROCTOR_TOKEN", None)  # no program that is started from here needs it
     with open_store(store):  # makes it where there is none, and says now what is wrong with one that is there
-        site = Site(store_path(store), folder=Path.cwd(), config=config_of(), token=token)
-    made = bound(host, port, exactly=ctx.get_parameter_source("port") is not ParameterSource.DEFAULT)
-    site.hosts = hosts_of(host, made.getsockname()[1], more_hosts)
+        project = Project(store_path(store), folder=Path.cwd(), config=config_of(), token=token)
+    made = bind_socket(host, port, exactly=ctx.get_parameter_source("port") is not ParameterSource.DEFAULT)
+    project.hosts = allowed_hosts(host, made.getsockname()[1], more_hosts)
     address = f"http://{_shown(host)}:{made.getsockname()[1]}"
 
     open_files = raise_file_limit()
@@ -106,12 +106,12 @@ def command(
     def ready() -> None:
         say(f"Proctor is at {address}/" + ("" if token is None else f"login?token={token}"))
         who = "this machine" if token is None else "whoever has the token"
-        tell(f"It shows {site.store_path} to {who}. Ctrl-C stops it; runs go on.")
+        tell(f"It shows {project.store_path} to {who}. Ctrl-C stops it; runs go on.")
         if open_files < MIN_OPEN_FILES:
             tell(_FEW_FILES_WARNING.format(open_files, MIN_OPEN_FILES))
 
     try:
-        serve(site, made, ready)
+        serve(project, made, ready)
     except KeyboardInterrupt:
         tell("Stopped.")
 

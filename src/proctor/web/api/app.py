@@ -1,4 +1,4 @@
-"""The API for programs: an application of its own under `/api/v1`, with its document and its problems."""
+"""The HTTP API: an application of its own under `/api/v1`, with its OpenAPI document and problems."""
 
 from __future__ import annotations
 
@@ -14,13 +14,20 @@ from starlette.routing import compile_path
 
 from proctor import __version__
 from proctor.errors import ProctorError
-from proctor.web.api.openapi import DESCRIPTION, PATH, TAGS, document_of
-from proctor.web.api.problems import KINDS, PREFIX, invalid, problem, refusal_of, unknown_fields
-from proctor.web.api.requests import UnknownParameters, known_parameters, known_query
-from proctor.web.api.responses import answer
-from proctor.web.project import Site
-from proctor.web.security import Refused
-from proctor.web.templates_env import NotThere
+from proctor.web.api.openapi import DESCRIPTION, PATH, TAGS, openapi_document
+from proctor.web.api.problems import (
+    KINDS,
+    PREFIX,
+    invalid_values_response,
+    problem_from_error,
+    problem_response,
+    unknown_fields_response,
+)
+from proctor.web.api.requests import UnknownParameters, check_query, list_parameters
+from proctor.web.api.responses import json_response
+from proctor.web.project import Project
+from proctor.web.security import RequestRefused
+from proctor.web.templates_env import PageNotFound
 
 ROUTERS = (
     "proctor.web.api.suites:router",
@@ -31,20 +38,20 @@ ROUTERS = (
     "proctor.web.api.certificates:router",
     "proctor.web.api.targets:router",
 )
-"""What is answered; a further thing is a file and a line here."""
+"""The routers of the API; add new ones here."""
 
 
 def mount(app: FastAPI) -> None:
-    """Add the API to the application.
+    """Adds the API to the application.
 
     Args:
-        app: the application; its `state.site` is set.
+        app: the application; its `state.project` is set.
     """
-    app.mount(PATH, make_api(app.state.site))
+    app.mount(PATH, make_api(app.state.project))
 
 
-def make_api(site: Site) -> FastAPI:
-    """The API of a site."""
+def make_api(project: Project) -> FastAPI:
+    """Builds the API of a project."""
     api = FastAPI(
         title="Proctor",
         version=__version__,
@@ -56,41 +63,43 @@ def make_api(site: Site) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
-        dependencies=[Depends(known_query)],
+        dependencies=[Depends(check_query)],
     )
-    api.state.site = site
-    for place in ROUTERS:
-        module, _, name = place.partition(":")
+    api.state.project = project
+    for import_path in ROUTERS:
+        module, _, name = import_path.partition(":")
         api.include_router(getattr(import_module(module), name))
     api.include_router(own_router)
     api.add_exception_handler(ProctorError, _refuse)
-    api.add_exception_handler(HTTPException, _no_such_address)
-    api.add_exception_handler(RequestValidationError, _invalid)
-    api.add_exception_handler(UnknownParameters, _unknown)
-    api.add_exception_handler(Exception, _broke)
+    api.add_exception_handler(HTTPException, _unknown_address)
+    api.add_exception_handler(RequestValidationError, _invalid_values)
+    api.add_exception_handler(UnknownParameters, _unknown_parameters)
+    api.add_exception_handler(Exception, _internal_error)
     return api
 
 
-# --- what the API tells of itself --------------------------------------------------------------------------
+# --- the document and problem types ------------------------------------------------------------------------
 
 own_router = APIRouter()
-_UNTOLD = ("/openapi.json", "/problems/{name}")
-"""What the document does not tell of."""
+_UNDOCUMENTED = ("/openapi.json", "/problems/{name}")
+"""Paths that the OpenAPI document leaves out."""
 
 
 @own_router.get("/openapi.json", include_in_schema=False)
 def openapi(request: Request) -> Response:
     """The OpenAPI document."""
-    return answer(document_of(request.app))
+    return json_response(openapi_document(request.app))
 
 
 @own_router.get("/problems/{name}", include_in_schema=False)
-def about_problem(name: str) -> Response:
-    """What a type of problems means."""
+def describe_problem(name: str) -> Response:
+    """Describes a problem type."""
     kind = KINDS.get(name)
     if kind is None:
-        raise NotThere(f"There is no problem {name!r}. The document /api/v1/openapi.json has all of them.")
-    return answer({"type": f"{PREFIX}{name}", **kind._asdict()})
+        raise PageNotFound(
+            f"There is no problem {name!r}. The document /api/v1/openapi.json has all of them."
+        )
+    return json_response({"type": f"{PREFIX}{name}", **kind._asdict()})
 
 
 # --- problems ----------------------------------------------------------------------------------------------
@@ -98,42 +107,46 @@ def about_problem(name: str) -> Response:
 
 def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, ProctorError)
-    return refusal_of(error, request.url.path)
+    return problem_from_error(error, request.url.path)
 
 
-def _no_such_address(request: Request, error: Exception) -> Response:
-    """A path or a method that is not there; or a body that cannot be read."""
+def _unknown_address(request: Request, error: Exception) -> Response:
+    """Handles an unknown path or method, and a body that cannot be read."""
     assert isinstance(error, HTTPException)
-    if isinstance(error.__cause__, Refused):  # the body grew too large while it was read
-        return refusal_of(error.__cause__, request.url.path)
+    if isinstance(error.__cause__, RequestRefused):  # the body exceeded its limit while it was read
+        return problem_from_error(error.__cause__, request.url.path)
     path = request.url.path
     if error.status_code == 404:
-        return problem(404, f"There is no {path}. {PATH}/openapi.json lists what there is.", instance=path)
+        return problem_response(
+            404, f"There is no {path}. {PATH}/openapi.json lists what there is.", instance=path
+        )
     if error.status_code == 405:
         allowed = ", ".join(_methods(request))
         detail = f"{path} does not take {request.method}. It takes: {allowed}."
-        return problem(405, detail, headers={"allow": allowed}, instance=path)
-    return problem(400, f"The body cannot be read: {error.detail}.", instance=path)
+        return problem_response(405, detail, headers={"allow": allowed}, instance=path)
+    return problem_response(400, f"The body cannot be read: {error.detail}.", instance=path)
 
 
 def _methods(request: Request) -> list[str]:
-    """What an address takes, all of its operations together."""
-    paths: dict[str, Iterable[str]] = dict.fromkeys(_UNTOLD, ("get",)) | document_of(request.app)["paths"]
+    """Returns the methods that a path takes, over all of its operations."""
+    paths: dict[str, Iterable[str]] = (
+        dict.fromkeys(_UNDOCUMENTED, ("get",)) | openapi_document(request.app)["paths"]
+    )
     inner = request.url.path.removeprefix(PATH)
-    fitting = (methods for path, methods in paths.items() if compile_path(path)[0].match(inner))
-    return sorted({method.upper() for methods in fitting for method in methods})
+    matching = (methods for path, methods in paths.items() if compile_path(path)[0].match(inner))
+    return sorted({method.upper() for methods in matching for method in methods})
 
 
-def _invalid(request: Request, error: Exception) -> Response:
+def _invalid_values(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return invalid(error, request.url.path, known_parameters(request, error))
+    return invalid_values_response(error, request.url.path, list_parameters(request, error))
 
 
-def _unknown(request: Request, error: Exception) -> Response:
+def _unknown_parameters(request: Request, error: Exception) -> Response:
     assert isinstance(error, UnknownParameters)
-    return unknown_fields(error.names, error.known, request.url.path)
+    return unknown_fields_response(error.names, error.known_names, request.url.path)
 
 
-def _broke(request: Request, _error: Exception) -> Response:
-    """A fault of Proctor's own, which the application around this one tells of in the terminal."""
-    return problem(500, KINDS["broken"].about, instance=request.url.path)
+def _internal_error(request: Request, _error: Exception) -> Response:
+    """Answers with a problem; the outer application reports the exception in the terminal."""
+    return problem_response(500, KINDS["broken"].about, instance=request.url.path)

@@ -1,4 +1,4 @@
-"""Certificates and bundles over the API: made, listed, read, verified."""
+"""Certificates and bundles over the API: create, list, read, verify."""
 
 from __future__ import annotations
 
@@ -13,55 +13,66 @@ from proctor.reports.formatting import utc
 from proctor.web.api.models import certificates as models
 from proctor.web.api.problems import Conflict
 from proctor.web.api.requests import JSON, LOCATION, RunId, zip_body
-from proctor.web.api.responses import answer
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.bundle_checks import verified
-from proctor.web.certificate_files import FILES, Kept, NotMade, kept, kept_of, key_of, make, reveal
-from proctor.web.project import Site, site_of
-from proctor.web.templates_env import NotThere, run_of
+from proctor.web.api.responses import json_response
+from proctor.web.browser_sessions import get_session
+from proctor.web.bundle_checks import check_bundle
+from proctor.web.certificate_files import (
+    FILES,
+    CertificateError,
+    KeptCertificate,
+    create_certificate,
+    find_certificate,
+    load_certificates,
+    resolve_key,
+    reveal,
+)
+from proctor.web.project import Project, get_project
+from proctor.web.templates_env import PageNotFound, load_run
 
 router = APIRouter(tags=["certificates"])
 
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
-_FILE = {"description": "The file.", "content": dict.fromkeys(models.FileTypes, _BYTES)}
+_FILE = {"description": "The file.", "content": dict.fromkeys(models.FILE_MEDIA_TYPES, _BYTES)}
 _ARCHIVE = {"requestBody": {"required": True, "content": {"application/zip": _BYTES}}}
 
 
 @router.get("/certificates", response_model=models.CertificateList)
 def list_certificates(request: Request) -> Response:
-    """The certificates that were made here, newest first."""
-    rows = [_row(one) for one in kept(site_of(request))]
-    return answer({"certificates": rows})
+    """The certificates created on this server, newest first."""
+    rows = [_row(certificate) for certificate in load_certificates(get_project(request))]
+    return json_response({"certificates": rows})
 
 
 @router.post(
     "/certificates",
-    response_model=models.CertificateRow,
+    response_model=models.StoredCertificate,
     status_code=201,
     responses={201: {"headers": LOCATION}, 404: {}, 409: {}},
     dependencies=JSON,
 )
-def make_certificate(request: Request, body: models.CertificateWanted) -> Response:
-    """Attest, verify and certify a finished run, and answer when that is done; an older one is replaced.
+def make_certificate(request: Request, body: models.CertificateRequest) -> Response:
+    """Attest, verify and certify a finished run; an earlier certificate is replaced.
 
-    Certified is the pass rate that its bundle gives when it is derived again, of the holdout where there is
-    one. This counts as a look at it.
+    The certified pass rate is derived again from the bundle; it is that of the holdout if there is
+    one, which is a holdout access.
     """
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, body.run)
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, body.run)
     try:
-        key = key_of(site, body.sign_key or "")
-        made = make(site, run, key, lambda _done, _total: None, fewest=body.min_cases)
-    except NotMade as error:
+        key = resolve_key(project, body.sign_key or "")
+        certificate = create_certificate(
+            project, run, key, lambda _count, _total: None, min_cases=body.min_cases
+        )
+    except CertificateError as error:
         raise Conflict(str(error)) from None
-    return answer(_row(made), 201, {"location": f"/api/v1/certificates/{run.id}"})
+    return json_response(_row(certificate), 201, {"location": f"/api/v1/certificates/{run.id}"})
 
 
-@router.get("/certificates/{run_id}", response_model=models.CertificateRow, responses={404: {}})
+@router.get("/certificates/{run_id}", response_model=models.StoredCertificate, responses={404: {}})
 def get_certificate(request: Request, run_id: RunId) -> Response:
-    """The certificate of a run, and what is kept of it."""
-    return answer(_row(_found(site_of(request), run_id)))
+    """The certificate of a run, with its files."""
+    return json_response(_row(_require_certificate(get_project(request), run_id)))
 
 
 @router.get("/certificates/{run_id}/files/{name}", response_class=Response, responses={200: _FILE, 404: {}})
@@ -70,48 +81,50 @@ def get_certificate_file(
 ) -> Response:
     """A file of a certificate: the certificate as JSON or Markdown, the badge, or a bundle.
 
-    `bundle` has everything that is held out, and that it is handed out is recorded as a look at that;
-    `public`, where it was made, has not.
+    `bundle` contains everything held out, and downloading it is recorded as a holdout access;
+    `public`, if it was created, does not.
     """
-    found = _found(site_of(request), run_id)
+    certificate = _require_certificate(get_project(request), run_id)
     if name == "bundle":
-        reveal(site_of(request), visitor_of(request), found)
+        reveal(get_project(request), get_session(request), certificate)
     inside, outside, kind = FILES[name]
     try:
-        data = (found.folder / inside).read_bytes()
+        data = (certificate.folder / inside).read_bytes()
     except OSError:
-        raise NotThere(f"The certificate of run {run_id} has no such file.") from None
+        raise PageNotFound(f"The certificate of run {run_id} has no such file.") from None
     headers = {"content-disposition": f'attachment; filename="{run_id}.{outside}"'}
     return Response(data, headers=headers, media_type=kind)
 
 
 @router.post("/bundles/verify", response_model=models.Verification, openapi_extra=_ARCHIVE)
 def verify_bundle(request: Request, archive: Annotated[bytes, Depends(zip_body)]) -> Response:
-    """Check every byte of a bundle and derive its number again; nothing in it is run, and nothing kept.
+    """Check every byte of a bundle and derive its pass rate again; nothing in it is run or kept.
 
-    That something is wrong with it is an answer and no problem: `holds` is false, and `wrong` says why.
+    An invalid bundle is not an error of the request: `holds` is false, and `wrong` says why.
     """
-    found = verified(site_of(request), "the bundle", archive)
-    checks = [{"check": sentence, "held": held} for sentence, held in found.checks]
-    row = {"holds": found.wrong is None, "wrong": found.wrong, "checks": checks}
-    return answer({**row, "bundle": found.found})
+    check = check_bundle(get_project(request), "the bundle", archive)
+    checks = [{"check": sentence, "held": passed} for sentence, passed in check.checks]
+    row = {"holds": check.error is None, "wrong": check.error, "checks": checks}
+    return json_response({**row, "bundle": check.bundle})
 
 
-def _found(site: Site, run_id: str) -> Kept:
-    found = kept_of(site, run_id)
-    if found is None:
-        raise NotThere(f"Run {run_id!r} has no certificate here. Make one with POST /api/v1/certificates.")
-    return found
+def _require_certificate(project: Project, run_id: str) -> KeptCertificate:
+    certificate = find_certificate(project, run_id)
+    if certificate is None:
+        raise PageNotFound(
+            f"Run {run_id!r} has no certificate here. Make one with POST /api/v1/certificates."
+        )
+    return certificate
 
 
-def _row(one: Kept) -> dict[str, Any]:
-    run_id = one.said.run
-    text = (one.folder / FILES["certificate"][0]).read_text(encoding="utf-8")
-    names = [name for name, (inside, _, _) in FILES.items() if (one.folder / inside).exists()]
+def _row(certificate: KeptCertificate) -> dict[str, Any]:
+    run_id = certificate.document.run
+    text = (certificate.folder / FILES["certificate"][0]).read_text(encoding="utf-8")
+    names = [name for name, (inside, _, _) in FILES.items() if (certificate.folder / inside).exists()]
     return {
         "run": run_id,
-        "made_at": utc(one.made_at),
+        "made_at": utc(certificate.made_at),
         "certificate": json.loads(text),
-        "badge_markdown": one.badge_markdown,
+        "badge_markdown": certificate.badge_markdown,
         "files": {name: f"/api/v1/certificates/{run_id}/files/{name}" for name in names},
     }

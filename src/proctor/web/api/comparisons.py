@@ -17,53 +17,53 @@ from proctor.reports.comparison.json import render
 from proctor.reports.comparison.text import Compared
 from proctor.services.analysis import compare as comparing
 from proctor.web.api.models import comparisons as models
-from proctor.web.api.responses import answer
-from proctor.web.project import site_of
-from proctor.web.templates_env import run_of
+from proctor.web.api.responses import json_response
+from proctor.web.project import get_project
+from proctor.web.templates_env import load_run
 
 router = APIRouter(tags=["comparisons"])
 
-_MOST = 10
-"""So many runs are compared at once: each of them with each other one."""
+_MAX_RUNS = 10
+"""Maximum number of runs in one comparison; every pair of them is compared."""
 
 
-@router.get("/comparisons", response_model=models.ComparisonRow, responses={400: {}, 404: {}})
+@router.get("/comparisons", response_model=models.Comparison, responses={400: {}, 404: {}})
 def compare_runs(
     request: Request,
     run: Annotated[
         list[str],
         Query(
             min_length=2,
-            max_length=_MOST,
+            max_length=_MAX_RUNS,
             json_schema_extra={"uniqueItems": True},
             examples=[["20261121-225349-e91629", "20261122-101500-0a1b2c"]],
             description="The ids of two or more runs of one suite, the earlier one first.",
         ),
     ],
-    split: Annotated[Split, Query(description="One part of the suite.")] = "all",
-    by: Annotated[By, Query(description="What `parts` are by.")] = "category",
+    split: Annotated[Split, Query(description="Only this part of the suite.")] = "all",
+    by: Annotated[By, Query(description="What `parts` are grouped by.")] = "category",
     by_case_digest: Annotated[
-        bool, Query(description="Pair cases that are sent and judged alike, also of different suites.")
+        bool, Query(description="Pair cases with the same prompt and grading, also across suites.")
     ] = False,
 ) -> Response:
-    """The runs against one another, pair by pair of the same case and repeat; of more than two, their ranks.
+    """Compare runs by pairs of the same case and repeat; more than two runs are also ranked.
 
-    Comparing runs that have a holdout counts as a look at it.
+    Comparing runs that have a holdout is a holdout access.
     """
     if len(set(run)) < len(run):
         raise UsageError("A run is given twice. Name each once.")
-    with site_of(request).store() as store:
-        return answer(render(_compared(store, run, split, by, by_case_digest=by_case_digest)))
+    with get_project(request).store() as store:
+        return json_response(render(_compare(store, run, split, by, by_case_digest=by_case_digest)))
 
 
-def _compared(store: Store, ids: list[str], split: Split, by: By, *, by_case_digest: bool) -> Compared:
-    runs = [run_of(store, one) for one in ids]
+def _compare(store: Store, ids: list[str], split: Split, by: By, *, by_case_digest: bool) -> Compared:
+    runs = [load_run(store, run_id) for run_id in ids]
     try:
         comparing.check_comparable(store, runs, by_digest=by_case_digest)
     except comparing.DifferentSuites as error:
-        wanted = "Add `by_case_digest=true` to compare the cases that are sent and judged alike."
-        raise UsageError(f"{error.why} {wanted}") from None
+        hint = "Add `by_case_digest=true` to compare the cases that are sent and judged alike."
+        raise UsageError(f"{error.why} {hint}") from None
     facts = comparing.gathered(store, runs, by_digest=by_case_digest)
-    found = comparing.against_one_another(facts, split=split, by=by)
-    looks = comparing.looked_at(store, facts, split) if found.shows_rates else None
-    return replace(found, looks=looks, judges=comparing.about_judges(store, facts))
+    report = comparing.against_one_another(facts, split=split, by=by)
+    access_count = comparing.looked_at(store, facts, split) if report.shows_rates else None
+    return replace(report, looks=access_count, judges=comparing.about_judges(store, facts))

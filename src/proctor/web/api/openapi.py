@@ -1,4 +1,4 @@
-"""The OpenAPI document of the API: what the routes say of themselves, and what holds for all of them."""
+"""The OpenAPI document of the API: what the routes declare, and what all of them have in common."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from proctor.web.api.problems import KINDS, MEDIA, PREFIX, ProblemDetails
 PATH = "/api/v1"
 DESCRIPTION = """\
 Suites, runs, trials, comparisons and certificates of one project, as JSON. The names of fields are those of
-`proctor … --json`. Shares and intervals are of 1, times are in UTC, what is not known is `null`.
+`proctor … --json`. Rates and intervals are fractions of 1, times are in UTC, unknown values are `null`.
 
-Whatever goes wrong is a problem (RFC 9457) of type `application/problem+json`. Long lists come in pages: the
-`next` of one page is the `after` of the following one, and `null` on the last.
+Errors are problems (RFC 9457) of type `application/problem+json`. Long lists come in pages: the
+`next` of one page is the `after` of the next one, and `null` on the last one.
 
-What is held out is sealed: its answers and reasons are `null` until a run is revealed, which is recorded.
+Held-out content is hidden: answers and reasons are `null` until a run is revealed, which is recorded.
 """
 TAGS = [
     {"name": "suites", "description": "Saved suites and their versions."},
     {"name": "runs", "description": "Runs: start, follow, stop, resume, read."},
     {"name": "trials", "description": "The trials of a run."},
-    {"name": "comparisons", "description": "Runs of one suite against one another."},
+    {"name": "comparisons", "description": "Comparisons of runs of one suite."},
     {"name": "certificates", "description": "Bundles and certificates: make, list, read, verify."},
-    {"name": "targets", "description": "Who can be asked."},
+    {"name": "targets", "description": "Targets that can be called."},
 ]
-_COMMON = (403, 421, 422, 503)
-"""Statuses that any operation can have."""
-_CHANGING = (400, 413, 415)
-"""Those that any operation with a body can have besides."""
+_COMMON_STATUSES = (403, 421, 422, 503)
+"""Statuses that any operation can return."""
+_BODY_STATUSES = (400, 413, 415)
+"""Further statuses of operations with a body."""
 _BEARER = {
     "type": "http",
     "scheme": "bearer",
     "description": "The token of `proctor serve --token`; a server on this machine alone may have none.",
 }
 _METHODS = ("get", "post")
-_NOT_SAID = "Successful Response"
-"""What stands where a route does not say what its answer is."""
+_DEFAULT_DESCRIPTION = "Successful Response"
+"""FastAPI's description of a response for which the route gives none."""
 
 
 @cache
-def document_of(api: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document of an API."""
-    found = get_openapi(
+def openapi_document(api: FastAPI) -> dict[str, Any]:
+    """Builds the OpenAPI document of an API; cached."""
+    document = get_openapi(
         title=api.title,
         version=api.version,
         description=api.description,
@@ -54,40 +54,40 @@ def document_of(api: FastAPI) -> dict[str, Any]:
         tags=api.openapi_tags,
         servers=api.servers,
     )
-    with_token: bool = api.state.site.token is not None
-    schemas = found["components"]["schemas"]
+    with_token: bool = api.state.project.token is not None
+    schemas = document["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     details = ProblemDetails.model_json_schema(
         mode="serialization", ref_template="#/components/schemas/{model}"
     )
     schemas |= details.pop("$defs") | {"ProblemDetails": details}
-    found["components"]["responses"] = {f"Problem{status}": _problem(status) for status in _statuses()}
+    document["components"]["responses"] = {f"Problem{status}": _problem(status) for status in _statuses()}
     if with_token:
-        found["components"]["securitySchemes"] = {"token": _BEARER}
-        found["security"] = [{"token": []}]
-    for methods in found["paths"].values():
+        document["components"]["securitySchemes"] = {"token": _BEARER}
+        document["security"] = [{"token": []}]
+    for methods in document["paths"].values():
         for method in _METHODS:
             if method in methods:
-                _complete(methods[method], changing=method != "get", with_token=with_token)
-    return found
+                _complete(methods[method], has_body=method != "get", with_token=with_token)
+    return document
 
 
-def operation_of(request: Request, *, body: bool = False) -> dict[str, Any]:
-    """What the document says of the operation that a request is for; nothing for one that is not in it.
+def find_operation(request: Request, *, body: bool = False) -> dict[str, Any]:
+    """Returns the operation of a request from the document; empty if the document leaves it out.
 
     Args:
         request: the request.
         body: only the schema of its body.
     """
-    found = document_of(request.app)
-    methods = found["paths"].get(request.scope["route"].path_format, {})
+    document = openapi_document(request.app)
+    methods = document["paths"].get(request.scope["route"].path_format, {})
     operation: dict[str, Any] = methods.get(request.method.lower(), {})
     if not body:
         return operation
     content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     name = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
-    schema: dict[str, Any] = found["components"]["schemas"].get(name, {})
+    schema: dict[str, Any] = document["components"]["schemas"].get(name, {})
     return schema
 
 
@@ -95,14 +95,18 @@ def _statuses() -> list[int]:
     return sorted({kind.status for kind in KINDS.values()})
 
 
-def _complete(operation: dict[str, Any], *, changing: bool, with_token: bool) -> None:
-    """Say of an operation what holds for all of its kind."""
-    own = {int(status) for status in operation["responses"] if int(status) >= 400}
-    wanted = own | {*_COMMON, *(_CHANGING if changing else ()), *([401] if with_token else ())}
+def _complete(operation: dict[str, Any], *, has_body: bool, with_token: bool) -> None:
+    """Adds to an operation what all operations share: descriptions and problem responses."""
+    own_statuses = {int(status) for status in operation["responses"] if int(status) >= 400}
+    statuses = own_statuses | {
+        *_COMMON_STATUSES,
+        *(_BODY_STATUSES if has_body else ()),
+        *([401] if with_token else ()),
+    }
     for response in operation["responses"].values():
-        if response.get("description") == _NOT_SAID:
+        if response.get("description") == _DEFAULT_DESCRIPTION:
             response["description"] = operation["description"].partition("\n\n")[0]
-    problems = {str(status): {"$ref": f"#/components/responses/Problem{status}"} for status in wanted}
+    problems = {str(status): {"$ref": f"#/components/responses/Problem{status}"} for status in statuses}
     operation["responses"] = dict(sorted((operation["responses"] | problems).items()))
 
 

@@ -1,4 +1,4 @@
-"""What went wrong to problems as RFC 9457 has them: `application/problem+json`."""
+"""Turns errors into problem responses (RFC 9457, `application/problem+json`)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from proctor.certification import NotCertified
 from proctor.errors import BundleError, NothingSelected, ProctorError, StoreError, SuiteError, suggestion
 from proctor.model import Problem
 from proctor.reports.runs.json import problem_row
-from proctor.web.api.responses import body_of
-from proctor.web.security import Refused
-from proctor.web.templates_env import NotThere
+from proctor.web.api.responses import encode_json
+from proctor.web.security import RequestRefused
+from proctor.web.templates_env import PageNotFound
 
 MEDIA = "application/problem+json"
 PREFIX = "/api/v1/problems/"
-"""Where the types of problems are told of; each type is its path."""
+"""The path under which each problem type is described; a type is its path."""
 
 
-class Kind(NamedTuple):
-    """A type of problems."""
+class ProblemKind(NamedTuple):
+    """A problem type."""
 
     status: int
     title: str
@@ -31,46 +31,50 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "bad-request": Kind(
+    "bad-request": ProblemKind(
         400, "This cannot be done as it was asked", "The detail says why, and what to write instead."
     ),
-    "no-token": Kind(
+    "no-token": ProblemKind(
         401,
         "The server's token is missing or wrong",
         "Send `Authorization: Bearer TOKEN`, with the token that `proctor serve` was given or has printed.",
     ),
-    "other-site": Kind(
+    "other-site": ProblemKind(
         403, "Another site sent this", "Only this server's own pages, and programs, are answered."
     ),
-    "not-found": Kind(404, "There is no such thing here", "The detail says what is not there."),
-    "no-such-method": Kind(
+    "not-found": ProblemKind(404, "There is no such thing here", "The detail says what is not there."),
+    "no-such-method": ProblemKind(
         405, "This address does not take this method", "The header `Allow` has those that it takes."
     ),
-    "conflict": Kind(
+    "conflict": ProblemKind(
         409, "It cannot be done in the present state", "Such as to stop a run that nobody makes."
     ),
-    "too-large": Kind(413, "The body is too large", "Use the command line for it."),
-    "other-content-type": Kind(
+    "too-large": ProblemKind(413, "The body is too large", "Use the command line for it."),
+    "other-content-type": ProblemKind(
         415, "The body is of another type than is read here", "The header `Accept` has the one that is read."
     ),
-    "other-host": Kind(
+    "other-host": ProblemKind(
         421, "This server is not the one that was asked for", "Use the address that `proctor serve` printed."
     ),
-    "wrong-values": Kind(
+    "wrong-values": ProblemKind(
         422, "A value is missing or cannot be", "Each of `errors` has the field and what it may be."
     ),
-    "wrong-suite": Kind(
+    "wrong-suite": ProblemKind(
         422, "The suite cannot be used", "Each of `errors` has its file, line, field and case."
     ),
-    "broken": Kind(500, "Proctor broke", "This is a fault of Proctor. Nothing that was stored is lost."),
-    "no-store": Kind(503, "The store cannot be used", "Nothing was changed. The detail says what to do."),
-}  # fmt: skip
-"""Every type by its name; where several have one status, the first is the usual one."""
-_USUAL = {kind.status: name for name, kind in reversed(KINDS.items())}
+    "broken": ProblemKind(
+        500, "Proctor broke", "This is a fault of Proctor. Nothing that was stored is lost."
+    ),
+    "no-store": ProblemKind(
+        503, "The store cannot be used", "Nothing was changed. The detail says what to do."
+    ),
+}
+"""Problem types by name; if several share a status, the first is its default."""
+_DEFAULT_KINDS = {kind.status: name for name, kind in reversed(KINDS.items())}
 
 
-class Wrong(BaseModel):
-    """One thing that is wrong, with its place; what is not known is null."""
+class Issue(BaseModel):
+    """An error or a warning with its place; unknown parts are null."""
 
     path: str | None = Field(description="The file, as it was named.", examples=["my_suite.jsonl"])
     line: int | None = Field(description="The line in it.", examples=[3])
@@ -81,21 +85,21 @@ class Wrong(BaseModel):
 
 
 class ProblemDetails(BaseModel):
-    """Why there is no other answer (RFC 9457)."""
+    """The body of a problem response (RFC 9457)."""
 
     type: str = Field(description="Tells kinds of problems apart.", examples=[f"{PREFIX}not-found"])
     title: str = Field(description="What kind of problem this is.", examples=[KINDS["not-found"].title])
     status: int = Field(description="The status again.", examples=[404])
     detail: str = Field(description="A full sentence that says what to do.")
     instance: str = Field(default="", description="The path that was asked for.")
-    errors: list[Wrong] = Field(description="Each thing that is wrong with what was sent; often none.")
+    errors: list[Issue] = Field(description="Each thing that is wrong with what was sent; often none.")
 
 
 class Conflict(ProctorError):
-    """What is asked cannot be done in the present state."""
+    """The request cannot be fulfilled in the present state."""
 
 
-def problem(
+def problem_response(
     status: int,
     detail: str,
     problems: Sequence[Problem] = (),
@@ -103,7 +107,7 @@ def problem(
     *,
     instance: str = "",
 ) -> Response:
-    """A problem as a response.
+    """Returns a problem as a response.
 
     Args:
         status: its status, which says what kind of problem it is.
@@ -112,26 +116,28 @@ def problem(
         headers: further headers.
         instance: the path that was asked for, where it is known.
     """
-    errors = [{"path": one.path, **problem_row(one)} for one in problems if one.level == "error"]
-    name = "wrong-suite" if status == 422 and errors else _USUAL.get(status, "bad-request")
+    errors = [
+        {"path": problem.path, **problem_row(problem)} for problem in problems if problem.level == "error"
+    ]
+    name = "wrong-suite" if status == 422 and errors else _DEFAULT_KINDS.get(status, "bad-request")
     return _response(name, status, detail, errors, instance, headers)
 
 
-def refusal_of(error: ProctorError, instance: str) -> Response:
-    """What Proctor refuses on purpose."""
+def problem_from_error(error: ProctorError, instance: str) -> Response:
+    """Turns an error that Proctor raised on purpose into a problem response."""
     if isinstance(error, SuiteError):
-        wrong = [one for one in error.problems if one.level == "error"]
-        detail = wrong[0].message if len(wrong) == 1 else f"The suite has {len(wrong):,} errors."
-        return problem(422, detail, wrong, instance=instance)
-    status, headers = _status_of(error), error.headers if isinstance(error, Refused) else None
-    return problem(status, str(error), headers=headers, instance=instance)
+        errors = [problem for problem in error.problems if problem.level == "error"]
+        detail = errors[0].message if len(errors) == 1 else f"The suite has {len(errors):,} errors."
+        return problem_response(422, detail, errors, instance=instance)
+    status, headers = _error_status(error), error.headers if isinstance(error, RequestRefused) else None
+    return problem_response(status, str(error), headers=headers, instance=instance)
 
 
-def _status_of(error: ProctorError) -> int:
-    if isinstance(error, Refused):
+def _error_status(error: ProctorError) -> int:
+    if isinstance(error, RequestRefused):
         return error.status
     statuses: tuple[tuple[type[ProctorError], int], ...] = (
-        (NotThere, 404),
+        (PageNotFound, 404),
         (Conflict, 409),
         (NotCertified, 409),
         (StoreError, 503),
@@ -141,51 +147,53 @@ def _status_of(error: ProctorError) -> int:
     return next((status for kind, status in statuses if isinstance(error, kind)), 400)
 
 
-def invalid(error: RequestValidationError, instance: str, known: Sequence[str]) -> Response:
-    """Values that are missing or cannot be.
+def invalid_values_response(
+    error: RequestValidationError, instance: str, known_names: Sequence[str]
+) -> Response:
+    """Reports values that are missing or invalid.
 
     Args:
         error: what was found.
         instance: the path that was asked for.
-        known: the names of the fields of the body, for a suggestion.
+        known_names: the names of the fields of the body, for a suggestion.
     """
-    found = error.errors()
-    if any(one["type"] == "json_invalid" for one in found):
-        place = found[0]["loc"][-1]
-        return problem(400, f"The body is no JSON: see its byte {place}.", instance=instance)
-    errors = [_wrong(one, known) for one in found]
-    detail = " ".join(one["message"] for one in errors[:3])
+    validation_errors = error.errors()
+    if any(validation_error["type"] == "json_invalid" for validation_error in validation_errors):
+        offset = validation_errors[0]["loc"][-1]
+        return problem_response(400, f"The body is no JSON: see its byte {offset}.", instance=instance)
+    errors = [_issue_from_validation(validation_error, known_names) for validation_error in validation_errors]
+    detail = " ".join(validation_error["message"] for validation_error in errors[:3])
     return _response("wrong-values", 422, detail, errors, instance, None)
 
 
-def unknown_fields(names: Iterable[str], known: Sequence[str], instance: str) -> Response:
-    """Parameters of an address that has others."""
-    errors = [_row(name, "unknown-field", _unknown(name, known)) for name in names]
+def unknown_fields_response(names: Iterable[str], known_names: Sequence[str], instance: str) -> Response:
+    """Reports unknown parameters of an address."""
+    errors = [_issue_row(name, "unknown-field", _unknown_field_message(name, known_names)) for name in names]
     return _response("wrong-values", 422, errors[0]["message"], errors, instance, None)
 
 
-def wrong_fields(wrong: Mapping[str, str], instance: str) -> Response:
-    """Fields of a body that cannot be, each with a sentence."""
-    errors = [_row(field, "wrong-value", sentence) for field, sentence in wrong.items()]
-    return _response("wrong-values", 422, " ".join(wrong.values()), errors, instance, None)
+def wrong_fields_response(messages: Mapping[str, str], instance: str) -> Response:
+    """Reports invalid fields of a body, each with a sentence."""
+    errors = [_issue_row(field, "wrong-value", sentence) for field, sentence in messages.items()]
+    return _response("wrong-values", 422, " ".join(messages.values()), errors, instance, None)
 
 
-def _wrong(found: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
-    field = ".".join(str(part) for part in found["loc"][1:])
-    where = f"`{field}`" if field else "The body"
-    if found["type"] == "extra_forbidden":
-        return _row(field, "unknown-field", _unknown(field, known))
-    if found["type"] == "missing":
-        said = f"{where} is missing." if field else "The body is missing. Send a JSON object."
-        return _row(field, "missing", said)
-    return _row(field, "wrong-value", f"{where}: {found['msg']}.")
+def _issue_from_validation(validation_error: Mapping[str, Any], known_names: Sequence[str]) -> dict[str, Any]:
+    field = ".".join(str(part) for part in validation_error["loc"][1:])
+    subject = f"`{field}`" if field else "The body"
+    if validation_error["type"] == "extra_forbidden":
+        return _issue_row(field, "unknown-field", _unknown_field_message(field, known_names))
+    if validation_error["type"] == "missing":
+        message = f"{subject} is missing." if field else "The body is missing. Send a JSON object."
+        return _issue_row(field, "missing", message)
+    return _issue_row(field, "wrong-value", f"{subject}: {validation_error['msg']}.")
 
 
-def _unknown(name: str, known: Sequence[str]) -> str:
-    return f"There is no field `{name}`. {suggestion(name, known)}"
+def _unknown_field_message(name: str, known_names: Sequence[str]) -> str:
+    return f"There is no field `{name}`. {suggestion(name, known_names)}"
 
 
-def _row(field: str, code: str, message: str) -> dict[str, Any]:
+def _issue_row(field: str, code: str, message: str) -> dict[str, Any]:
     return {
         "path": None,
         "line": None,
@@ -205,5 +213,5 @@ def _response(
     headers: Mapping[str, str] | None,
 ) -> Response:
     row = {"type": f"{PREFIX}{name}", "title": KINDS[name].title, "status": status, "detail": detail}
-    whole = row | ({"instance": instance} if instance else {}) | {"errors": errors}
-    return Response(body_of(whole), status, dict(headers or {}), MEDIA)
+    body = row | ({"instance": instance} if instance else {}) | {"errors": errors}
+    return Response(encode_json(body), status, dict(headers or {}), MEDIA)

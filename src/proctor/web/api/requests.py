@@ -1,4 +1,4 @@
-"""What is checked of a request to the API besides its values: names of parameters, and the body's type."""
+"""Checks on API requests that FastAPI does not make: unknown parameters and the type of the body."""
 
 from __future__ import annotations
 
@@ -10,105 +10,113 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 
-from proctor.web.api.openapi import operation_of
-from proctor.web.security import Refused
+from proctor.web.api.openapi import find_operation
+from proctor.web.security import RequestRefused
 
-LARGEST = 2**31 - 1
-"""No count of anything here is larger, and every database can hold it."""
+MAX_INTEGER = 2**31 - 1
+"""No count exceeds it, and every database can hold it."""
 
 
-class Asked(BaseModel):
-    """The body of a request: only what is described, of exactly the type that is described."""
+class RequestBody(BaseModel):
+    """The body of a request: unknown fields and values of another type are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Nothing(Asked):
-    """An empty object: all is said by the address."""
+class EmptyBody(RequestBody):
+    """An empty object; the address says everything."""
 
 
 class UnknownParameters(Exception):
-    """An address has parameters that are not known, and would have no effect."""
+    """The address has unknown parameters, which would have no effect."""
 
-    def __init__(self, names: Collection[str], known: Sequence[str]) -> None:
+    def __init__(self, names: Collection[str], known_names: Sequence[str]) -> None:
         super().__init__(", ".join(names))
         self.names = names
-        self.known = known
+        self.known_names = known_names
 
 
-def known_query(request: Request) -> None:
-    """Refuse an address with parameters that would have no effect, such as a filter that is misspelt.
+def check_query(request: Request) -> None:
+    """Refuses unknown query parameters, such as a misspelt filter.
 
     Raises:
         UnknownParameters: there are some.
     """
-    known = _names(request, "query")
-    unknown = [name for name in dict.fromkeys(request.query_params.keys()) if name not in known]
+    known_names = _parameter_names(request, "query")
+    unknown = [name for name in dict.fromkeys(request.query_params.keys()) if name not in known_names]
     if unknown:
-        raise UnknownParameters(unknown, known)
+        raise UnknownParameters(unknown, known_names)
 
 
-def known_parameters(request: Request, error: RequestValidationError) -> list[str]:
-    """The names of what a request may have where something is wrong: in its body, or in its address."""
-    if any(one["loc"][0] == "body" for one in error.errors()):
-        return list(_body(request).get("properties", {}))
-    return _names(request, "query")
+def list_parameters(request: Request, error: RequestValidationError) -> list[str]:
+    """Returns the names of the valid body fields or query parameters, for suggestions in an error."""
+    if any(error["loc"][0] == "body" for error in error.errors()):
+        return list(_body_schema(request).get("properties", {}))
+    return _parameter_names(request, "query")
 
 
-def _names(request: Request, place: str) -> list[str]:
-    operation = operation_of(request)
-    return [one["name"] for one in operation.get("parameters", ()) if one["in"] == place]
+def _parameter_names(request: Request, location: str) -> list[str]:
+    operation = find_operation(request)
+    return [parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == location]
 
 
-def _body(request: Request) -> dict[str, Any]:
-    schema: dict[str, Any] = operation_of(request, body=True)
+def _body_schema(request: Request) -> dict[str, Any]:
+    schema: dict[str, Any] = find_operation(request, body=True)
     return schema
 
 
 def json_body(request: Request) -> None:
-    """Refuse a body that is not called JSON, as that of a form on another site never is.
+    """Refuses a body whose content type is not JSON; a form of another site cannot send JSON.
 
     Raises:
-        Refused: it is not.
+        RequestRefused: the content type is another one.
     """
     _check_type(request, "application/json")
 
 
 async def zip_body(request: Request) -> bytes:
-    """The body of a request, which is a zip archive.
+    """Returns the body of a request, a zip archive.
 
     Raises:
-        Refused: it is not called one, or is too large.
+        RequestRefused: the content type is another one, or the body is too large.
     """
     _check_type(request, "application/zip")
     return await request.body()
 
 
-def _check_type(request: Request, wanted: str) -> None:
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if given != wanted:
-        raise Refused(415, f"Send the body as `Content-Type: {wanted}`.", {"accept": wanted})
+def _check_type(request: Request, media_type: str) -> None:
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != media_type:
+        raise RequestRefused(415, f"Send the body as `Content-Type: {media_type}`.", {"accept": media_type})
 
 
 JSON = [Depends(json_body)]
-"""The dependencies of an operation that reads JSON."""
-LOCATION = {"Location": {"description": "Where it is.", "required": True, "schema": {"type": "string"}}}
-"""The header of an answer about something new."""
+"""Dependencies of operations that read JSON."""
+LOCATION = {
+    "Location": {
+        "description": "The address of the new object.",
+        "required": True,
+        "schema": {"type": "string"},
+    }
+}
+"""The Location header of responses about something new."""
 
-RunId = Annotated[str, Path(description="The whole id of a run.", examples=["20261121-225349-e91629"])]
+RunId = Annotated[str, Path(description="The full id of a run.", examples=["20261121-225349-e91629"])]
 Group = Annotated[
     str,
-    Path(description="What runs that were started are called together.", pattern="^[A-Za-z0-9._-]{1,64}$"),
+    Path(description="The group of runs started together.", pattern="^[A-Za-z0-9._-]{1,64}$"),
 ]
 SuiteName = Annotated[str, Query(description="The name of a suite in the store.", examples=["my_suite"])]
 Version = Annotated[
     str | None,
     Query(
-        description="`v2`, or `sha256:` and at least 6 digits; the version saved last without it.",
+        description="`v2`, or `sha256:` and at least 6 digits; the current version by default.",
         pattern="^(v[0-9]+|sha256:[0-9a-f]{6,64})$",
         examples=["v2"],
     ),
 ]
-Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
-Position = Annotated[int, Path(ge=0, le=LARGEST, description="The place of the case in its suite, from 0.")]
-Repeat = Annotated[int, Path(ge=0, le=LARGEST, description="The number of the attempt, from 0.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of results.")]
+Position = Annotated[
+    int, Path(ge=0, le=MAX_INTEGER, description="The position of the case in its suite, from 0.")
+]
+Repeat = Annotated[int, Path(ge=0, le=MAX_INTEGER, description="The number of the repeat, from 0.")]

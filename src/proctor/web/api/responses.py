@@ -1,4 +1,4 @@
-"""Plain data to JSON responses that every parser reads: UTF-8, and no number that JSON does not have."""
+"""JSON responses that every parser reads: UTF-8, without NaN or infinite numbers."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from starlette.responses import Response
 MEDIA = "application/json"
 
 
-def answer(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Data as a response.
+def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Returns data as a JSON response.
 
     Args:
-        data: plain data, or a text that is JSON already.
-        status: its status.
+        data: plain data, or text that is already JSON.
+        status: the HTTP status.
         headers: further headers.
     """
-    return Response(body_of(data), status, dict(headers or {}), MEDIA)
+    return Response(encode_json(data), status, dict(headers or {}), MEDIA)
 
 
-def body_of(data: Any) -> bytes:
-    """Data as JSON; NaN and infinite numbers, which graders of people's own can give, become null."""
+def encode_json(data: Any) -> bytes:
+    """Encodes data as JSON; NaN and infinite numbers, which custom graders can return, become null."""
     if isinstance(data, str):
-        data = json.loads(data, parse_constant=_nothing)
+        data = json.loads(data, parse_constant=_to_null)
     try:
         text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        finite = json.loads(json.dumps(data), parse_constant=_nothing)
+        finite = json.loads(json.dumps(data), parse_constant=_to_null)
         text = json.dumps(finite, ensure_ascii=False, allow_nan=False)
     try:
         return text.encode("utf-8")
-    except UnicodeEncodeError:  # half of a character, which only an escape can write
+    except UnicodeEncodeError:  # half a character, which needs an escape
         return json.dumps(json.loads(text)).encode("ascii")
 
 
-def _nothing(_constant: str) -> None:
+def _to_null(_constant: str) -> None:
     return None

@@ -1,4 +1,4 @@
-"""Stored runs over the API: listed, followed, read, revealed."""
+"""Stored runs over the API: list, follow, read, reveal."""
 
 from __future__ import annotations
 
@@ -19,90 +19,92 @@ from proctor.services.runs.reading.listing import Filter, fitting, listed
 from proctor.services.runs.reading.report import has_holdout
 from proctor.web.api.models import runs as models
 from proctor.web.api.problems import Conflict
-from proctor.web.api.requests import JSON, Nothing, RunId
-from proctor.web.api.responses import answer
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import site_of
-from proctor.web.templates_env import run_of
+from proctor.web.api.requests import JSON, EmptyBody, RunId
+from proctor.web.api.responses import json_response
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import get_project
+from proctor.web.templates_env import load_run
 
 router = APIRouter(tags=["runs"])
 
-_PATIENCE_S = 60.0
-"""So long a request waits while the trials of a run are counted for the first time."""
-_SHORT_S = 2.0
-"""The same for how far a run is, which is asked often."""
+_TIMEOUT_S = 60.0
+"""How long a request waits while the trials of a run are counted for the first time."""
+_PROGRESS_TIMEOUT_S = 2.0
+"""The same for progress, which clients ask for often."""
 
 
 @router.get("/runs", response_model=models.RunPage, responses={404: {}})
-def list_runs(request: Request, asked: Annotated[models.RunFilter, Query()]) -> Response:
-    """Stored runs, newest first; a list is no look at a holdout, and tells no rate of one."""
-    wanted = Filter(
-        suite=asked.suite,
-        version=asked.version,
-        target=asked.target,
-        tag=asked.tag,
-        group=asked.group,
-        status=asked.status,
+def list_runs(request: Request, query: Annotated[models.RunFilter, Query()]) -> Response:
+    """Stored runs, newest first; the list gives no holdout pass rates and counts as no access."""
+    run_filter = Filter(
+        suite=query.suite,
+        version=query.version,
+        target=query.target,
+        tag=query.tag,
+        group=query.group,
+        status=query.status,
     )
-    with site_of(request).store() as store:
-        if asked.after:
-            run_of(store, asked.after)
-        runs = list(islice(fitting(store, wanted, asked.after), asked.limit + 1))
-        rows = [listing.row(listed(store, run)) for run in runs[: asked.limit]]
-    return answer({"runs": rows, "next": rows[-1]["run"] if len(runs) > asked.limit else None})
+    with get_project(request).store() as store:
+        if query.after:
+            load_run(store, query.after)
+        runs = list(islice(fitting(store, run_filter, query.after), query.limit + 1))
+        rows = [listing.row(listed(store, run)) for run in runs[: query.limit]]
+    return json_response({"runs": rows, "next": rows[-1]["run"] if len(runs) > query.limit else None})
 
 
-@router.get("/runs/{run_id}", response_model=models.RunRow, responses={404: {}})
+@router.get("/runs/{run_id}", response_model=models.Run, responses={404: {}})
 def get_run(request: Request, run_id: RunId) -> Response:
-    """The numbers of a run, counted from its trials; of one with a holdout this counts as a look at it."""
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
-        summary = site.cataloguer.look_in(store, run, _PATIENCE_S).summary
+    """The numbers of a run, counted from its trials; for a run with a holdout this is a holdout access."""
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
+        summary = project.cataloguer.look_in(store, run, _TIMEOUT_S).summary
         if "holdout" in summary["splits"]:
-            visitor_of(request).looks_at(store, run)
+            get_session(request).record_access(store, run)
             summary = {**summary, "looks": len(store.looks(run.suite.digest))}
-        return answer(summary)
+        return json_response(summary)
 
 
-@router.get("/runs/{run_id}/progress", response_model=models.ProgressRow, responses={404: {}})
+@router.get("/runs/{run_id}/progress", response_model=models.RunProgress, responses={404: {}})
 def get_progress(request: Request, run_id: RunId) -> Response:
-    """How far a run is, wherever it was started; what it says of a holdout is what a list says."""
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
-        return answer(_progress(store, run, site.cataloguer.look_in(store, run, _SHORT_S)))
+    """How far a run is, wherever it was started; of a holdout it gives what the list of runs gives."""
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
+        return json_response(
+            _progress(store, run, project.cataloguer.look_in(store, run, _PROGRESS_TIMEOUT_S))
+        )
 
 
-def _progress(store: Store, run: Run, looked: Looked) -> dict[str, Any]:
+def _progress(store: Store, run: Run, run_summary: Looked) -> dict[str, Any]:
     counts = listing.row(listed(store, run))
-    done = run.planned - counts["missing"]
-    took = ((run.finished_at or datetime.now(UTC)) - run.started_at).total_seconds()
-    rate = done / took if looked.alive and took > 0 else None
+    done_count = run.planned - counts["missing"]
+    elapsed_s = ((run.finished_at or datetime.now(UTC)) - run.started_at).total_seconds()
+    rate = done_count / elapsed_s if run_summary.alive and elapsed_s > 0 else None
     return {
-        **{name: counts[name] for name in models.ProgressRow.model_fields if name in counts},
-        "status": looked.status,
-        "alive": looked.alive,
-        "done": done,
-        "waiting": max(0, looked.stored - done),
+        **{name: counts[name] for name in models.RunProgress.model_fields if name in counts},
+        "status": run_summary.status,
+        "alive": run_summary.alive,
+        "done": done_count,
+        "waiting": max(0, run_summary.stored - done_count),
         "per_second": None if rate is None else round(rate, 3),
         "seconds_left": round(counts["missing"] / rate, 1) if rate else None,
-        "cost_usd": looked.summary["cost_usd"],
+        "cost_usd": run_summary.summary["cost_usd"],
         "at": utc(datetime.now(UTC)),
     }
 
 
 @router.post(
-    "/runs/{run_id}/reveal", response_model=models.Revealed, responses={404: {}, 409: {}}, dependencies=JSON
+    "/runs/{run_id}/reveal", response_model=models.Reveal, responses={404: {}, 409: {}}, dependencies=JSON
 )
-def reveal_run(request: Request, run_id: RunId, _body: Nothing) -> Response:
-    """Show what is held out in a run to the programs that ask, until the server is stopped.
+def reveal_run(request: Request, run_id: RunId, _body: EmptyBody) -> Response:
+    """Show the held-out content of a run to API clients until the server is stopped.
 
-    It is recorded as a look at the holdout, for good.
+    It is recorded permanently as a holdout access.
     """
-    with site_of(request).store() as store:
-        run = run_of(store, run_id)
+    with get_project(request).store() as store:
+        run = load_run(store, run_id)
         if not has_holdout(store, run):
             raise Conflict(f"Nothing is held out in run {run.id}, so there is nothing to reveal.")
-        visitor_of(request).reveal(store, run)
-        return answer({"run": run.id, "looks": len(store.looks(run.suite.digest))})
+        get_session(request).reveal(store, run)
+        return json_response({"run": run.id, "looks": len(store.looks(run.suite.digest))})

@@ -1,4 +1,4 @@
-"""Runs started over the API, each by a process of its own, as the page Run Suite starts them."""
+"""Runs started over the API; each is a process of its own, as with the page Run Suite."""
 
 from __future__ import annotations
 
@@ -12,150 +12,150 @@ from proctor.protocols import Store
 from proctor.reports.formatting import utc
 from proctor.services.runs.reading.estimate_record import Estimate
 from proctor.web.api.models import starts as models
-from proctor.web.api.problems import Conflict, wrong_fields
-from proctor.web.api.requests import JSON, LOCATION, Group, Nothing, RunId
-from proctor.web.api.responses import answer
-from proctor.web.project import Site, site_of
-from proctor.web.runs.form import RANGES, Choices, Given, WrongChoices, chosen
-from proctor.web.runs.processes import Children, Start, children_of
-from proctor.web.runs.start import command_of, estimate_of, project_of, start, why_not_resumed
-from proctor.web.templates_env import NotThere, run_of
+from proctor.web.api.problems import Conflict, wrong_fields_response
+from proctor.web.api.requests import JSON, LOCATION, EmptyBody, Group, RunId
+from proctor.web.api.responses import json_response
+from proctor.web.project import Project, get_project
+from proctor.web.runs.form import NUMBER_FIELDS, FormErrors, RawForm, RunForm, validate_form
+from proctor.web.runs.processes import RunProcesses, StartedRun, get_run_processes
+from proctor.web.runs.start import load_run_context, make_estimate, reason_not_resumable, shell_command, start
+from proctor.web.templates_env import PageNotFound, load_run
 
 router = APIRouter(tags=["runs"])
 
 _FIELDS = {"target": "targets", "typed": "targets", "judge": "judges", "tag": "tags", "all_tag": "all_tags"}
-"""What the page's fields are called here, where that is something else."""
+"""API names of form fields that are called otherwise in the page's form."""
 
 
-@router.post("/estimates", response_model=models.EstimateRow, responses={404: {}}, dependencies=JSON)
-def estimate_run(request: Request, body: models.RunWanted) -> Response:
-    """How many calls a run would make, at about what cost and in what time; nobody is asked."""
-    site = site_of(request)
+@router.post("/estimates", response_model=models.Estimate, responses={404: {}}, dependencies=JSON)
+def estimate_run(request: Request, body: models.RunRequest) -> Response:
+    """Estimates the calls, cost and time of a run; no request is sent to a target."""
+    project = get_project(request)
     try:
-        with site.store() as store:
-            choices = chosen(store, _given(body), project_of(site))
-            found = estimate_of(site, store, choices)
-    except WrongChoices as error:
-        return _refused(error, request)
-    return answer(_estimate_row(found, command_of(site, choices.words)))
+        with project.store() as store:
+            run_form = validate_form(store, _to_raw_form(body), load_run_context(project))
+            estimate = make_estimate(project, store, run_form)
+    except FormErrors as error:
+        return _form_error_response(error, request)
+    return json_response(_estimate_row(estimate, shell_command(project, run_form.arguments)))
 
 
 @router.post(
     "/runs",
-    response_model=models.StartRow,
+    response_model=models.Start,
     status_code=202,
     responses={202: {"headers": LOCATION}, 409: {}},
     dependencies=JSON,
 )
-def start_run(request: Request, body: models.RunStart) -> Response:
-    """Start a run of a suite on each target, by a process of its own: `proctor run`.
+def start_run(request: Request, body: models.StartRequest) -> Response:
+    """Start a run of a suite on each target, as a process of its own: `proctor run`.
 
     Follow `Location` until `runs` has the ids, then `/runs/{run_id}/progress`.
     """
-    site, given = site_of(request), _given(body)
+    project, raw_form = get_project(request), _to_raw_form(body)
     try:
-        with site.store() as store:
-            choices = chosen(store, given, project_of(site))
-            _check_new(store, children_of(site), body.group, choices)
-            estimate_of(site, store, choices)
-            begun = start(site, choices, group=body.group, given=given)
-            row = _start_row(site, store, begun)
-    except WrongChoices as error:
-        return _refused(error, request)
-    return answer(row, 202, {"location": f"/api/v1/starts/{begun.group}"})
+        with project.store() as store:
+            run_form = validate_form(store, raw_form, load_run_context(project))
+            _check_new(store, get_run_processes(project), body.group, run_form)
+            make_estimate(project, store, run_form)
+            started_run = start(project, run_form, group=body.group, raw_form=raw_form)
+            row = _start_row(project, store, started_run)
+    except FormErrors as error:
+        return _form_error_response(error, request)
+    return json_response(row, 202, {"location": f"/api/v1/starts/{started_run.group}"})
 
 
-@router.get("/starts/{group}", response_model=models.StartRow, responses={404: {}})
+@router.get("/starts/{group}", response_model=models.Start, responses={404: {}})
 def get_start(request: Request, group: Group) -> Response:
-    """Runs that were started here: whether the process is at work, what it says, and which runs are there."""
-    site = site_of(request)
-    with site.store() as store:
-        return answer(_start_row(site, store, _found(site, group)))
+    """Runs that were started here: whether the process is running, its output, and the ids of its runs."""
+    project = get_project(request)
+    with project.store() as store:
+        return json_response(_start_row(project, store, _find_start(project, group)))
 
 
 @router.post(
     "/starts/{group}/stop",
-    response_model=models.Stopping,
+    response_model=models.StopStatus,
     status_code=202,
     responses={404: {}, 409: {}},
     dependencies=JSON,
 )
-def stop_start(request: Request, group: Group, _body: Nothing) -> Response:
-    """Stop what was started, as Ctrl-C does; what finished is kept, and each run can be resumed."""
-    site = site_of(request)
-    if not children_of(site).stop(_found(site, group)):
+def stop_start(request: Request, group: Group, _body: EmptyBody) -> Response:
+    """Stop what was started, as Ctrl-C does; finished trials are kept, and each run can be resumed."""
+    project = get_project(request)
+    if not get_run_processes(project).stop(_find_start(project, group)):
         raise Conflict(f"Nothing is at work as {group!r} any more.")
-    return answer({"run": None, "group": group, "stopping": True}, 202)
+    return json_response({"run": None, "group": group, "stopping": True}, 202)
 
 
 @router.post(
     "/runs/{run_id}/stop",
-    response_model=models.Stopping,
+    response_model=models.StopStatus,
     status_code=202,
     responses={404: {}, 409: {}},
     dependencies=JSON,
 )
-def stop_run(request: Request, run_id: RunId, _body: Nothing) -> Response:
-    """Stop a run, wherever it was started, as Ctrl-C does; what finished is kept."""
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
-        if not children_of(site).stop_run(store, run):
+def stop_run(request: Request, run_id: RunId, _body: EmptyBody) -> Response:
+    """Stop a run, wherever it was started, as Ctrl-C does; finished trials are kept."""
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
+        if not get_run_processes(project).stop_run(store, run):
             raise Conflict(f"Nobody is making run {run.id}, or not on this machine: it is {run.status}.")
-    return answer({"run": run.id, "group": run.group, "stopping": True}, 202)
+    return json_response({"run": run.id, "group": run.group, "stopping": True}, 202)
 
 
 @router.post(
     "/runs/{run_id}/resume",
-    response_model=models.StartRow,
+    response_model=models.Start,
     status_code=202,
     responses={202: {"headers": LOCATION}, 404: {}, 409: {}},
     dependencies=JSON,
 )
-def resume_run(request: Request, run_id: RunId, _body: Nothing) -> Response:
-    """Make what is missing of a run that was cut short, by a process of its own."""
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
-        if why := why_not_resumed(store, run):
-            raise Conflict(why)
-        begun = children_of(site).resume(run)
-        if begun is None:
+def resume_run(request: Request, run_id: RunId, _body: EmptyBody) -> Response:
+    """Run the missing trials of an interrupted run, as a process of its own."""
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
+        if reason := reason_not_resumable(store, run):
+            raise Conflict(reason)
+        started_run = get_run_processes(project).resume(run)
+        if started_run is None:
             raise Conflict(f"Run {run.id} is being made already.")
-        row = _start_row(site, store, begun)
-    return answer(row, 202, {"location": f"/api/v1/starts/{begun.group}"})
+        row = _start_row(project, store, started_run)
+    return json_response(row, 202, {"location": f"/api/v1/starts/{started_run.group}"})
 
 
-def _check_new(store: Store, children: Children, group: str | None, choices: Choices) -> None:
-    """Refuse a group that is something else already.
+def _check_new(store: Store, processes: RunProcesses, group: str | None, run_form: RunForm) -> None:
+    """Refuses a group name that is already taken by something else.
 
     Raises:
         Conflict: it is.
     """
     if group is None:
         return
-    known = children.find(group)
-    if known is not None:
-        if not known.runs(choices.words):
+    earlier = processes.find(group)
+    if earlier is not None:
+        if not earlier.is_same_command(run_form.arguments):
             raise Conflict(f"Something else was started as {group!r} already. Choose another group.")
     elif any(group in (run.group, run.id) for run in store.runs()):
         raise Conflict(f"There is a group or a run {group!r} in the store already. Choose another group.")
 
 
-def _found(site: Site, group: str) -> Start:
-    begun = children_of(site).find(group)
-    if begun is None:
-        raise NotThere(f"Nothing was started here as {group!r}.")
-    return begun
+def _find_start(project: Project, group: str) -> StartedRun:
+    started_run = get_run_processes(project).find(group)
+    if started_run is None:
+        raise PageNotFound(f"Nothing was started here as {group!r}.")
+    return started_run
 
 
-# --- bodies to choices, and back ---------------------------------------------------------------------------
+# --- request bodies and responses --------------------------------------------------------------------------
 
 
-def _given(body: models.RunWanted) -> Given:
-    """A body as the fields of the page."""
-    numbers = {name: getattr(body, name) for name in RANGES}
-    words: dict[str, list[str]] = {
+def _to_raw_form(body: models.RunRequest) -> RawForm:
+    """Converts a request body to the fields of the page's form."""
+    numbers = {name: getattr(body, name) for name in NUMBER_FIELDS}
+    fields: dict[str, list[str]] = {
         "suite": [body.suite],
         "version": [body.version or ""],
         "target": body.targets,
@@ -166,28 +166,28 @@ def _given(body: models.RunWanted) -> Given:
         "reuse": ["" if body.reuse is None else "yes" if body.reuse else "no"],
         **{name: [f"{value:.12g}"] for name, value in numbers.items() if value is not None},
     }
-    return words
+    return fields
 
 
-def _refused(error: WrongChoices, request: Request) -> Response:
-    wrong = {_FIELDS.get(field, field): sentence for field, sentence in error.wrong.items()}
-    return wrong_fields(wrong, request.url.path)
+def _form_error_response(error: FormErrors, request: Request) -> Response:
+    messages = {_FIELDS.get(field, field): sentence for field, sentence in error.errors.items()}
+    return wrong_fields_response(messages, request.url.path)
 
 
-def _start_row(site: Site, store: Store, begun: Start) -> dict[str, Any]:
-    children = children_of(site)
-    alive = children.is_alive(begun)
+def _start_row(project: Project, store: Store, started_run: StartedRun) -> dict[str, Any]:
+    processes = get_run_processes(project)
+    alive = processes.is_alive(started_run)
     return {
-        "group": begun.group,
-        "command": begun.command,
+        "group": started_run.group,
+        "command": started_run.command,
         "alive": alive,
-        "runs": [run.id for run in children.runs(store, begun.group)],
-        "said": children.said(begun),
-        "started_at": utc(begun.started_at),
+        "runs": [run.id for run in processes.list_runs(store, started_run.group)],
+        "said": processes.output(started_run),
+        "started_at": utc(started_run.started_at),
     }
 
 
-def _estimate_row(found: Estimate, command: str) -> dict[str, Any]:
+def _estimate_row(estimate: Estimate, command: str) -> dict[str, Any]:
     shares = [
         {
             "name": share.name,
@@ -199,8 +199,8 @@ def _estimate_row(found: Estimate, command: str) -> dict[str, Any]:
             "cost_usd": share.cost_usd,
             "seconds": share.seconds,
         }
-        for share in found.shares
+        for share in estimate.shares
     ]
     names = ("sentence", "cases", "dev", "holdout", "targets", "calls", "judge_calls", "at_most")
-    row = {name: getattr(found, name) for name in (*names, "cost_usd", "seconds")}
-    return {**row, "notes": list(found.notes), "shares": shares, "command": command}
+    row = {name: getattr(estimate, name) for name in (*names, "cost_usd", "seconds")}
+    return {**row, "notes": list(estimate.notes), "shares": shares, "command": command}

@@ -1,4 +1,4 @@
-"""Suites over the API: listed, saved, validated, compared, exported."""
+"""Suites over the API: list, save, validate, compare, export."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proctor.dialects import LOSSLESS, writable_names
 from proctor.errors import ExitCode, SuiteError, UsageError, suggestion
 from proctor.model import Problem, Suite
 from proctor.protocols import Store
-from proctor.reports import suites as told
+from proctor.reports import suites as suite_reports
 from proctor.reports.runs.json import problem_row, validation
 from proctor.services.runs.planning.target_names import Names
 from proctor.services.suites.convert import MAIN, Converted, converted
@@ -24,10 +24,10 @@ from proctor.services.suites.overview import described, kept
 from proctor.services.suites.upload import of_text
 from proctor.suite_diff import diff
 from proctor.web.api.models import suites as models
-from proctor.web.api.requests import JSON, LARGEST, LOCATION, Limit, SuiteName, Version
-from proctor.web.api.responses import answer
-from proctor.web.project import Site, site_of
-from proctor.web.templates_env import NotThere
+from proctor.web.api.requests import JSON, LOCATION, MAX_INTEGER, Limit, SuiteName, Version
+from proctor.web.api.responses import json_response
+from proctor.web.project import Project, get_project
+from proctor.web.templates_env import PageNotFound
 
 router = APIRouter(tags=["suites"])
 
@@ -35,8 +35,8 @@ router = APIRouter(tags=["suites"])
 @router.get("/suites", response_model=models.SuiteList)
 def list_suites(request: Request) -> Response:
     """Every saved suite with its versions."""
-    with site_of(request).store() as store:
-        return answer(told.list_json(kept(store)))
+    with get_project(request).store() as store:
+        return json_response(suite_reports.list_json(kept(store)))
 
 
 @router.post(
@@ -50,19 +50,19 @@ def list_suites(request: Request) -> Response:
     dependencies=JSON,
 )
 def save_suite(request: Request, body: models.SuiteText) -> Response:
-    """Save a suite as the next version of its name; one that is wrong is a problem, and nothing is saved.
+    """Save a suite as the next version of its name; a suite with errors is a problem and is not saved.
 
     A suite that would act on this machine is refused: program graders, workspaces, hooks, environment
     variables, and targets or judges that this server's targets file does not name.
     """
-    site = site_of(request)
+    project = get_project(request)
     upload = of_text(body.text, body.filename or body.name, body.dialect)
-    given: dict[str, Any] = {**_wanted(body), **_here(site)}
+    options: dict[str, Any] = {**_body_options(body), **_project_options(project)}
     try:
-        with site.store() as store:
-            saved = save(store, upload, **given)
+        with project.store() as store:
+            saved = save(store, upload, **options)
     except SuiteError:
-        if errors := draft_of(upload, **given).errors:  # at their lines, and all of them
+        if errors := draft_of(upload, **options).errors:  # at their lines, and all of them
             raise SuiteError(errors) from None
         raise
     suite = saved.suite
@@ -75,38 +75,38 @@ def save_suite(request: Request, body: models.SuiteText) -> Response:
         "suite_digest": suite.digest,
         "warnings": _rows(saved.problems),
     }
-    place = f"/api/v1/suite?{urlencode({'name': suite.name, 'version': suite.version})}"
-    return answer(row, 201 if saved.state == "new" else 200, {"location": place})
+    location = f"/api/v1/suite?{urlencode({'name': suite.name, 'version': suite.version})}"
+    return json_response(row, 201 if saved.state == "new" else 200, {"location": location})
 
 
 @router.post("/suites/validate", response_model=models.Validation, dependencies=JSON)
 def validate_suite(request: Request, body: models.SuiteText) -> Response:
-    """Every error and warning of a suite, with its line; nothing is saved."""
+    """Every error and warning of a suite, with its line; the suite is not saved."""
     upload = of_text(body.text, body.filename or body.name, body.dialect)
-    draft = draft_of(upload, **_wanted(body), **_here(site_of(request)))
+    draft = draft_of(upload, **_body_options(body), **_project_options(get_project(request)))
     row = {
         "path": upload.main,
         "dialect": None if draft.suite is None else draft.suite.dialect,
         "cases": 0 if draft.suite is None else draft.suite.case_count,
-        "errors": [problem_row(one) for one in draft.errors],
-        "warnings": [problem_row(one) for one in draft.warnings],
+        "errors": [problem_row(problem) for problem in draft.errors],
+        "warnings": [problem_row(problem) for problem in draft.warnings],
     }
-    return answer(validation([row], ExitCode.USAGE if draft.errors else ExitCode.OK))
+    return json_response(validation([row], ExitCode.USAGE if draft.errors else ExitCode.OK))
 
 
-@router.get("/suite", response_model=models.SuiteRow, responses={404: {}})
+@router.get("/suite", response_model=models.Suite, responses={404: {}})
 def get_suite(request: Request, name: SuiteName, version: Version = None) -> Response:
-    """One version of a suite: its cases by category, tag and split, its runs, and looks at its holdout."""
-    with site_of(request).store() as store:
-        return answer(told.described_json(described(store, _suite(store, name, version))))
+    """One version of a suite: its cases by category, tag and split, its runs, and its holdout accesses."""
+    with get_project(request).store() as store:
+        return json_response(suite_reports.described_json(described(store, _suite(store, name, version))))
 
 
-@router.get("/suite/versions", response_model=models.SuiteVersions, responses={404: {}})
+@router.get("/suite/versions", response_model=models.SuiteHistory, responses={404: {}})
 def list_versions(request: Request, name: SuiteName) -> Response:
     """The versions of a suite, oldest first."""
-    with site_of(request).store() as store:
+    with get_project(request).store() as store:
         _suite(store, name, None)
-        return answer(told.history_json(kept(store, name)))
+        return json_response(suite_reports.history_json(kept(store, name)))
 
 
 @router.get("/suite/cases", response_model=models.CasePage, responses={404: {}})
@@ -115,23 +115,23 @@ def list_cases(
     name: SuiteName,
     version: Version = None,
     after: Annotated[
-        int | None, Query(ge=0, le=LARGEST, description="Only cases behind this position.")
+        int | None, Query(ge=0, le=MAX_INTEGER, description="Only cases behind this position.")
     ] = None,
     limit: Limit = 100,
 ) -> Response:
     """The cases of a version, in order; `/suite/export` has their texts."""
     start = 0 if after is None else after + 1
-    with site_of(request).store() as store:
-        found = described(store, _suite(store, name, version))
-        suite = found.saved.suite
+    with get_project(request).store() as store:
+        detail = described(store, _suite(store, name, version))
+        suite = detail.saved.suite
         cases = list(islice(store.cases(suite.content, start), limit + 1))
         rows = [
-            {"position": place} | told.case_row(found, place, stored)
-            for place, stored in enumerate(cases[:limit], start)
+            {"position": position} | suite_reports.case_row(detail, position, stored_case)
+            for position, stored_case in enumerate(cases[:limit], start)
         ]
     more = len(cases) > limit
     row = {"suite": suite.name, "version": suite.version, "cases": rows}
-    return answer({**row, "next": start + limit - 1 if more else None})
+    return json_response({**row, "next": start + limit - 1 if more else None})
 
 
 @router.get("/suite/diff", response_model=models.SuiteDiff, responses={400: {}, 404: {}})
@@ -144,13 +144,20 @@ def compare_versions(
     ] = None,
 ) -> Response:
     """What changed between two versions: cases added, removed, renamed, and changed field by field."""
-    with site_of(request).store() as store:
-        was, is_ = _suite(store, name, old), _suite(store, name, new)
-        before, after = ((stored.case for stored in store.cases(suite.content)) for suite in (was, is_))
-        return answer(told.compared_json(was, is_, diff(was, before, is_, after)))
+    with get_project(request).store() as store:
+        old_suite, new_suite = _suite(store, name, old), _suite(store, name, new)
+        old_cases, new_cases = (
+            (stored_case.case for stored_case in store.cases(suite.content))
+            for suite in (old_suite, new_suite)
+        )
+        return json_response(
+            suite_reports.compared_json(
+                old_suite, new_suite, diff(old_suite, old_cases, new_suite, new_cases)
+            )
+        )
 
 
-@router.get("/suite/export", response_model=models.Exported, responses={400: {}, 404: {}})
+@router.get("/suite/export", response_model=models.SuiteExport, responses={400: {}, 404: {}})
 def export_suite(
     request: Request,
     name: SuiteName,
@@ -160,61 +167,67 @@ def export_suite(
     ] = LOSSLESS,
     lossy: Annotated[bool, Query(description="Leave out what the dialect cannot say.")] = False,
 ) -> Response:
-    """A version in any dialect that is written; what the dialect cannot say is a problem that names it."""
+    """A version in another dialect; what the dialect cannot express is a problem that names it."""
     if to not in writable_names():
         raise UsageError(f"Nothing is written in dialect {to!r}. {suggestion(to, writable_names())}")
-    with site_of(request).store() as store:
+    with get_project(request).store() as store:
         suite = _suite(store, name, version)
-        made = converted(suite, (stored.case for stored in store.cases(suite.content)), to, lossy=lossy)
-    if made.failed:
-        raise SuiteError(made.problems)
+        conversion = converted(
+            suite, (stored_case.case for stored_case in store.cases(suite.content)), to, lossy=lossy
+        )
+    if conversion.failed:
+        raise SuiteError(conversion.problems)
     row = {"suite": suite.name, "version": suite.version, "dialect": to}
-    return answer({**row, "files": _files(made), "warnings": _rows(made.problems)})
+    return json_response({**row, "files": _files(conversion), "warnings": _rows(conversion.problems)})
 
 
-def _wanted(body: models.SuiteText) -> dict[str, Any]:
-    """What a body says of the suite besides its text."""
+def _body_options(body: models.SuiteText) -> dict[str, Any]:
+    """Returns the options that a body gives besides the suite's text."""
     return {"name": body.name, "dialect": body.dialect, "holdout": body.holdout}
 
 
-def _here(site: Site) -> dict[str, Any]:
-    """What a suite may use here: the targets of the server's own file, and the project's way of reading."""
-    names = Names(site.environ, site.folder).names()
-    return {"own_targets": names, "options": options_of(site.config)}
+def _project_options(project: Project) -> dict[str, Any]:
+    """Returns what suites may use here: the targets of the server's own file, and the reading options."""
+    names = Names(project.environ, project.folder).names()
+    return {"own_targets": names, "options": options_of(project.config)}
 
 
 def _suite(store: Store, name: str, version: str | None) -> Suite:
-    """The suite of exactly that name, in that version or the one last saved.
+    """Returns the suite of exactly that name, in the given version or the current one.
 
     Raises:
-        NotThere: there is none.
+        PageNotFound: there is none.
         UsageError: more than one version fits.
     """
-    last = store.suite(name)
-    if last is not None and version is None:
-        return last
-    if last is not None and version is not None:
-        every = [one.suite for one in store.versions(name)]
-        fitting = [one for one in every if version == one.version or one.digest.startswith(version)]
-        if len(fitting) > 1:
+    current = store.suite(name)
+    if current is not None and version is None:
+        return current
+    if current is not None and version is not None:
+        versions = [saved_suite.suite for saved_suite in store.versions(name)]
+        matches = [
+            saved_suite
+            for saved_suite in versions
+            if version == saved_suite.version or saved_suite.digest.startswith(version)
+        ]
+        if len(matches) > 1:
             raise UsageError(f"The digests of several versions begin with {version!r}. Give more digits.")
-        if fitting:
-            return fitting[0]
-        raise NotThere(f"The suite {name!r} has no version {version!r}.")
-    names = sorted({one.suite.name for one in store.versions()})
-    raise NotThere(f"There is no suite {name!r} in the store. {suggestion(name, names)}")
+        if matches:
+            return matches[0]
+        raise PageNotFound(f"The suite {name!r} has no version {version!r}.")
+    names = sorted({saved_suite.suite.name for saved_suite in store.versions()})
+    raise PageNotFound(f"There is no suite {name!r} in the store. {suggestion(name, names)}")
 
 
 def _rows(problems: tuple[Problem, ...] | list[Problem]) -> list[dict[str, Any]]:
-    return [{"path": one.path, **problem_row(one)} for one in problems]
+    return [{"path": problem.path, **problem_row(problem)} for problem in problems]
 
 
-def _files(made: Converted) -> list[dict[str, Any]]:
+def _files(conversion: Converted) -> list[dict[str, Any]]:
     rows = []
-    for path, data in made.files.items():
+    for path, data in conversion.files.items():
         try:
-            text, coded = data.decode("utf-8"), None
+            text, encoded = data.decode("utf-8"), None
         except UnicodeDecodeError:
-            text, coded = None, b64encode(data).decode("ascii")
-        rows.append({"path": made.name_hint if path == MAIN else path, "text": text, "base64": coded})
+            text, encoded = None, b64encode(data).decode("ascii")
+        rows.append({"path": conversion.name_hint if path == MAIN else path, "text": text, "base64": encoded})
     return rows

@@ -1,4 +1,4 @@
-"""Who can be asked, over the API: by name and kind, and nothing else of them."""
+"""The targets that can be called, over the API: name and kind only."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from starlette.responses import Response
 from proctor.errors import ProctorError, UsageError
 from proctor.model import Params
 from proctor.web.api.models import suites as models
-from proctor.web.api.responses import answer
-from proctor.web.project import site_of
-from proctor.web.runs.allowed_targets import Offered, Project, offer_of
-from proctor.web.runs.start import project_of
+from proctor.web.api.responses import json_response
+from proctor.web.project import get_project
+from proctor.web.runs.allowed_targets import AllowedTarget, RunContext, list_allowed_targets
+from proctor.web.runs.start import load_run_context
 
 router = APIRouter(tags=["targets"])
 
 
 @router.get("/targets", response_model=models.TargetList, responses={400: {}})
 def list_targets(request: Request) -> Response:
-    """Who can be asked from here by name: the targets of this folder's targets file, and those built in."""
-    project = project_of(site_of(request))
+    """The targets that can be named here: those of this folder's targets file, and the built-in ones."""
+    context = load_run_context(get_project(request))
     try:
-        project.names.names()
+        context.names.names()
     except ProctorError as error:
         raise UsageError(str(error)) from None
-    offer = offer_of(project)
-    rows = [{"name": one.name, "kind": _kind(project, one)} for one in offer.targets]
-    return answer({"targets": rows})
+    allowed_targets = list_allowed_targets(context)
+    rows = [{"name": target.name, "kind": _kind(context, target)} for target in allowed_targets.targets]
+    return json_response({"targets": rows})
 
 
-def _kind(project: Project, one: Offered) -> str:
+def _kind(context: RunContext, target: AllowedTarget) -> str:
     try:
-        return project.names.spec(one.name, Params(), judged=False).kind
-    except ProctorError:  # its entry is wrong or a variable is not set, which whoever runs it is told
-        return one.what.partition(" ")[0]
+        return context.names.spec(target.name, Params(), judged=False).kind
+    except ProctorError:  # its entry is wrong or a variable is not set; starting a run reports that
+        return target.description.partition(" ")[0]

@@ -1,4 +1,4 @@
-"""The trials of a run over the API: filtered, in pages, and one by one."""
+"""The trials of a run over the API: filtered lists and single trials."""
 
 from __future__ import annotations
 
@@ -16,66 +16,68 @@ from proctor.services.runs.reading.case_detail import AskedCase, asked_case
 from proctor.stores.catalogue.records import Wanted
 from proctor.web.api.models import runs as models
 from proctor.web.api.requests import Position, Repeat, RunId
-from proctor.web.api.responses import answer
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import Site, site_of
-from proctor.web.templates_env import NotThere, run_of
+from proctor.web.api.responses import json_response
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import Project, get_project
+from proctor.web.templates_env import PageNotFound, load_run
 
 router = APIRouter(prefix="/runs/{run_id}/trials", tags=["trials"])
 
-_PATIENCE_S = 5.0
-"""So long a request waits while a run is looked through for the first time."""
+_TIMEOUT_S = 5.0
+"""How long a request waits while the trials of a run are counted for the first time."""
 
 
 @router.get("", response_model=models.TrialPage, responses={404: {}})
-def list_trials(request: Request, run_id: RunId, asked: Annotated[models.TrialFilter, Query()]) -> Response:
-    """The finished trials of a run that fit, whole; those held out are sealed until the run is revealed.
+def list_trials(request: Request, run_id: RunId, query: Annotated[models.TrialFilter, Query()]) -> Response:
+    """The finished trials of a run that match; held-out ones are hidden until the run is revealed.
 
-    Who sees which of them passed knows the holdout's pass rate, so this counts as a look at it.
+    The list gives the holdout's pass rate, so it is a holdout access.
     """
-    site, visitor = site_of(request), visitor_of(request)
-    wanted = Wanted(
-        verdicts=tuple(asked.verdict),
-        tags=tuple(asked.tag),
-        graders=tuple(asked.grader),
-        missed=tuple(asked.missed),
-        category=asked.category,
-        split=asked.split,
-        case=asked.case,
-        text=asked.text,
+    project, session = get_project(request), get_session(request)
+    trial_filter = Wanted(
+        verdicts=tuple(query.verdict),
+        tags=tuple(query.tag),
+        graders=tuple(query.grader),
+        missed=tuple(query.missed),
+        category=query.category,
+        split=query.split,
+        case=query.case,
+        text=query.text,
     )
-    with site.store() as store:
-        run = run_of(store, run_id)
-        looked = site.cataloguer.look_in(store, run, _PATIENCE_S)
-        if "holdout" in looked.summary["splits"]:
-            visitor.looks_at(store, run)
-        revealed = run.id in visitor.revealed
-        page = site.catalogue.page(run.id, wanted, asked.sort, asked.after, asked.limit, revealed=revealed)
-        asked_cases = cache(lambda position: _leaf(site, run, position, reveal=revealed))
-        rows = [_row(asked_cases(line.position), line.repeat) for line in page.lines]
-    told = {"trials": rows, "total": page.total, "whole": looked.whole}
-    return answer({**told, "next": page.next, "previous": page.previous})
+    with project.store() as store:
+        run = load_run(store, run_id)
+        run_summary = project.cataloguer.look_in(store, run, _TIMEOUT_S)
+        if "holdout" in run_summary.summary["splits"]:
+            session.record_access(store, run)
+        revealed = run.id in session.revealed
+        page = project.catalogue.page(
+            run.id, trial_filter, query.sort, query.after, query.limit, revealed=revealed
+        )
+        load_case = cache(lambda position: _load_case(project, run, position, reveal=revealed))
+        rows = [_row(load_case(line.position), line.repeat) for line in page.lines]
+    body = {"trials": rows, "total": page.total, "whole": run_summary.whole}
+    return json_response({**body, "next": page.next, "previous": page.previous})
 
 
-@router.get("/{position}/{repeat}", response_model=models.TrialRow, responses={404: {}})
+@router.get("/{position}/{repeat}", response_model=models.Trial, responses={404: {}})
 def get_trial(request: Request, run_id: RunId, position: Position, repeat: Repeat) -> Response:
-    """One trial, with all that is known of it."""
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
-        found = _leaf(site, run, position, reveal=run.id in visitor_of(request).revealed)
+    """One trial with everything that is known of it."""
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
+        detail = _load_case(project, run, position, reveal=run.id in get_session(request).revealed)
     try:
-        return answer(_row(found, repeat))
+        return json_response(_row(detail, repeat))
     except NothingSelected as error:
-        raise NotThere(str(error)) from None
+        raise PageNotFound(str(error)) from None
 
 
-def _leaf(site: Site, run: Run, position: int, *, reveal: bool) -> AskedCase:
+def _load_case(project: Project, run: Run, position: int, *, reveal: bool) -> AskedCase:
     try:
-        return asked_case(site.store_path, run, position, reveal=reveal, history=0)
+        return asked_case(project.store_path, run, position, reveal=reveal, history=0)
     except NothingSelected as error:
-        raise NotThere(str(error)) from None
+        raise PageNotFound(str(error)) from None
 
 
-def _row(found: AskedCase, repeat: int) -> dict[str, Any]:
-    return {"position": found.position, **trial_row(found.run, found.row(repeat))}
+def _row(detail: AskedCase, repeat: int) -> dict[str, Any]:
+    return {"position": detail.position, **trial_row(detail.run, detail.row(repeat))}

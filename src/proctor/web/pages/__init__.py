@@ -1,4 +1,4 @@
-"""The pages, one file each, named as in the navigation.
+"""The pages for browsers; each module has the routes of one page.
 
 In: a request. Out: HTML from a template of `web/templates/`. `proctor.web.app` has the table of pages.
 """

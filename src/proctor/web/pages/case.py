@@ -1,4 +1,4 @@
-"""A case of a run: like a conversation with its exam sheet, with its repeats, neighbours and history."""
+"""The page of a case in a run: conversation and grades, with repeats, neighbours and history."""
 
 from __future__ import annotations
 
@@ -18,58 +18,58 @@ from proctor.reports.runs.one_line import briefly
 from proctor.reports.runs.serialize import Row, trial_row
 from proctor.services.runs.reading.case_detail import AskedCase, asked_case
 from proctor.verdicts import score_of
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import site_of
-from proctor.web.templates_env import NotThere, page, run_of, url
-from proctor.web.trial_filters import query_of, sort_of, wanted_of
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import get_project
+from proctor.web.templates_env import PageNotFound, load_run, render_page, url
+from proctor.web.trial_filters import filter_query, parse_filter, parse_sort
 
 router = APIRouter()
 
-LONGEST = 100_000
-"""Letters of a text that are shown; browsers take seconds for more, and the raw trial has all."""
-_PATIENCE_S = 0.3
-"""So long a page waits for the neighbours of a case in a run that nobody has looked through yet."""
-_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Kinds of files that a browser only draws; anything else is handed over as bytes."""
+MAX_TEXT_LENGTH = 100_000
+"""Characters shown of a text; more takes browsers seconds, and the raw trial has everything."""
+_TIMEOUT_S = 0.3
+"""How long the page waits for the neighbours of a case in a run that is not indexed yet."""
+_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Media types that browsers only draw; anything else is sent as bytes."""
 _THINKING = re.compile(r"\A\s*<think>(.*?)</think>\s*", re.DOTALL | re.IGNORECASE)
 
 
-class Filed(Struct, frozen=True):
-    """An attachment of a case, and its number among them."""
+class AttachmentView(Struct, frozen=True):
+    """An attachment of a case, with its number."""
 
     number: int
     attachment: Attachment
 
     @property
-    def is_picture(self) -> bool:
-        """Whether it can be drawn."""
-        return self.attachment.media_type in _PICTURES
+    def is_image(self) -> bool:
+        """Whether a browser can draw it."""
+        return self.attachment.media_type in _IMAGE_TYPES
 
 
 @router.get("/runs/{run_id}/cases/{position}")
 def case(request: Request, run_id: str, position: int, repeat: int | None = None) -> Response:
-    """A case of a run, with one of its repeats."""
-    found = _leaf(request, run_id, position, history=True)
-    row = found.rows[0] if repeat is None else _row(found, repeat)
-    looked = site_of(request).cataloguer.look(run_id, _PATIENCE_S)
-    before, after = _beside(request, found, row)
-    shown, thinking = _without_thinking(row)
-    return page(
+    """Shows a case of a run, with one of its repeats."""
+    detail = _load_case(request, run_id, position, history=True)
+    row = detail.rows[0] if repeat is None else _row(detail, repeat)
+    run_summary = get_project(request).cataloguer.look(run_id, _TIMEOUT_S)
+    before, after = _neighbours(request, detail, row)
+    visible_row, thinking = _without_thinking(row)
+    return render_page(
         request,
         "case.html",
-        asked_case=found,
-        row=shown,
+        asked_case=detail,
+        row=visible_row,
         thinking=thinking,
-        answer=(f"repeat {row.trial.repeat} " if found.planned > 1 else "") + briefly(row),
+        answer=(f"repeat {row.trial.repeat} " if detail.planned > 1 else "") + briefly(row),
         facts=_facts(row),
         files=_files(row),
         own_messages=() if row.trial.output is None else row.trial.output.messages,
         before=before,
         after=after,
-        looked=looked,
-        longest=LONGEST,
-        filters=query_of(request),
-        command=_command(found),
+        run_summary=run_summary,
+        longest=MAX_TEXT_LENGTH,
+        filters=filter_query(request),
+        command=_command(detail),
         score_of=score_of,
         spoken=lambda other: _without_thinking(other)[0].trial.output,
     )
@@ -77,24 +77,27 @@ def case(request: Request, run_id: str, position: int, repeat: int | None = None
 
 @router.get("/runs/{run_id}/cases/{position}/{repeat}.json")
 def raw(request: Request, run_id: str, position: int, repeat: int) -> Response:
-    """One trial with its case, as data."""
-    found = _leaf(request, run_id, position)
-    row = _row(found, repeat)
-    data = {**trial_row(found.run, row), "position": position, "case": to_builtins(row.case)}
+    """Returns one trial with its case as JSON."""
+    detail = _load_case(request, run_id, position)
+    row = _row(detail, repeat)
+    data = {**trial_row(detail.run, row), "position": position, "case": to_builtins(row.case)}
     return Response(_utf8(as_json(data) + "\n"), media_type="application/json")
 
 
 @router.get("/runs/{run_id}/cases/{position}/attachments/{number}")
 def attachment(request: Request, run_id: str, position: int, number: int) -> Response:
-    """A file that was sent with the question, to be kept: never as something that a browser runs."""
-    found = _leaf(request, run_id, position)
-    files = _files(found.rows[0])
+    """Sends an attachment as a download, so that no browser runs it."""
+    detail = _load_case(request, run_id, position)
+    files = _files(detail.rows[0])
     if not 0 <= number < len(files):
-        raise NotThere("This case has no such attachment, or it is sealed.")
-    filed = files[number].attachment
-    data = filed.data if filed.text is None else _utf8(filed.text)
-    kind = filed.media_type if files[number].is_picture else "application/octet-stream"
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", filed.path.rpartition("/")[2])[-80:].lstrip(".") or "attachment"
+        raise PageNotFound("This case has no such attachment, or it is sealed.")
+    attached_file = files[number].attachment
+    data = attached_file.data if attached_file.text is None else _utf8(attached_file.text)
+    kind = attached_file.media_type if files[number].is_image else "application/octet-stream"
+    name = (
+        re.sub(r"[^A-Za-z0-9._-]+", "_", attached_file.path.rpartition("/")[2])[-80:].lstrip(".")
+        or "attachment"
+    )
     headers = {
         "content-disposition": f'attachment; filename="{name}"',
         "content-security-policy": "default-src 'none'; sandbox",
@@ -103,45 +106,45 @@ def attachment(request: Request, run_id: str, position: int, number: int) -> Res
     return Response(data, media_type=kind, headers=headers)
 
 
-def _leaf(request: Request, run_id: str, position: int, *, history: bool = False) -> AskedCase:
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
-        reveal = run.id in visitor_of(request).revealed
+def _load_case(request: Request, run_id: str, position: int, *, history: bool = False) -> AskedCase:
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
+        reveal = run.id in get_session(request).revealed
         try:
             return asked_case(
-                site.store_path, run, position, reveal=reveal, **({} if history else {"history": 0})
+                project.store_path, run, position, reveal=reveal, **({} if history else {"history": 0})
             )
         except NothingSelected as error:
-            raise NotThere(str(error)) from None
+            raise PageNotFound(str(error)) from None
 
 
-def _row(found: AskedCase, repeat: int) -> Row:
+def _row(detail: AskedCase, repeat: int) -> Row:
     try:
-        return found.row(repeat)
+        return detail.row(repeat)
     except NothingSelected as error:
-        raise NotThere(str(error)) from None
+        raise PageNotFound(str(error)) from None
 
 
 def _without_thinking(row: Row) -> tuple[Row, str]:
-    """The trial without what its model thought before it answered, and that."""
+    """Splits a trial into the trial without the model's thinking, and the thinking."""
     output = row.trial.output
-    thought = None if output is None else _THINKING.match(output.text)
-    if output is None or thought is None:
+    match = None if output is None else _THINKING.match(output.text)
+    if output is None or match is None:
         return row, ""
-    shown = replace(row.trial, output=replace(output, text=output.text[thought.end() :]))
-    return replace(row, trial=shown), thought[1].strip()
+    trial = replace(row.trial, output=replace(output, text=output.text[match.end() :]))
+    return replace(row, trial=trial), match[1].strip()
 
 
-def _files(row: Row) -> list[Filed]:
-    """The attachments of the question; none of one that is sealed."""
+def _files(row: Row) -> list[AttachmentView]:
+    """Returns the attachments of the prompt; empty if it is hidden."""
     messages: tuple[Message, ...] = row.case.input
     parts = (part for message in messages for part in message.parts if isinstance(part, Attachment))
-    return [Filed(number, part) for number, part in enumerate(parts)]
+    return [AttachmentView(number, part) for number, part in enumerate(parts)]
 
 
 def _facts(row: Row) -> list[tuple[str, str]]:
-    """What is known of a trial besides its answer, each with its name."""
+    """Returns names and values of the trial besides its answer."""
     trial, output, usage = (
         row.trial,
         row.trial.output,
@@ -178,40 +181,42 @@ def _facts(row: Row) -> list[tuple[str, str]]:
 _STAGES = {"setup": "its workspace was made", "target": "the target was asked", "grading": "it was graded"}
 
 
-def _tokens(taken: int, given: int, cached: int) -> str:
-    return f"{taken:,} in{f' ({cached:,} cached)' if cached else ''}, {given:,} out"
+def _tokens(input_tokens: int, output_tokens: int, cached_tokens: int) -> str:
+    return (
+        f"{input_tokens:,} in{f' ({cached_tokens:,} cached)' if cached_tokens else ''}, {output_tokens:,} out"
+    )
 
 
-def _command(found: AskedCase) -> str:
-    """The command line that shows the same."""
-    line = f"proctor runs show {found.run.id} --case {shlex.quote(found.rows[0].trial.case_id)}"
-    return f"{line} --reveal" if found.is_held_out and not found.sealed else line
+def _command(detail: AskedCase) -> str:
+    """Returns the command that shows the same."""
+    line = f"proctor runs show {detail.run.id} --case {shlex.quote(detail.rows[0].trial.case_id)}"
+    return f"{line} --reveal" if detail.is_held_out and not detail.sealed else line
 
 
 def _utf8(text: str) -> bytes:
-    """As bytes; half a character, which no encoding has, becomes a question mark."""
+    """Encodes text; half a character becomes a question mark."""
     return text.encode("utf-8", "replace")
 
 
-# --- where one came from -----------------------------------------------------------------------------------
+# --- neighbours --------------------------------------------------------------------------------------------
 
 
-def _beside(request: Request, found: AskedCase, row: Row) -> tuple[str | None, str | None]:
-    """The addresses of the trials before and after this one, within the filter one came from."""
-    site, run = site_of(request), found.run
-    before, after = site.catalogue.around(
+def _neighbours(request: Request, detail: AskedCase, row: Row) -> tuple[str | None, str | None]:
+    """Returns the addresses of the trials before and after this one within the current filter."""
+    project, run = get_project(request), detail.run
+    before, after = project.catalogue.around(
         run.id,
-        wanted_of(request),
-        sort_of(request),
+        parse_filter(request),
+        parse_sort(request),
         (row.trial.position, row.trial.repeat),
-        revealed=run.id in visitor_of(request).revealed,
+        revealed=run.id in get_session(request).revealed,
     )
-    filters = query_of(request)
+    filters = filter_query(request)
 
-    def address(place: tuple[int, int] | None) -> str | None:
-        if place is None:
+    def address(position: tuple[int, int] | None) -> str | None:
+        if position is None:
             return None
-        repeat = place[1] if found.planned > 1 or place[1] else None
-        return url(f"/runs/{run.id}/cases/{place[0]}", repeat=repeat, **filters)
+        repeat = position[1] if detail.planned > 1 or position[1] else None
+        return url(f"/runs/{run.id}/cases/{position[0]}", repeat=repeat, **filters)
 
     return address(before), address(after)

@@ -1,4 +1,4 @@
-"""The page Certificates: made, shown, handed out, and bundles of other people checked."""
+"""The page Certificates: create, show and download them, and verify bundles of others."""
 
 from __future__ import annotations
 
@@ -23,197 +23,208 @@ from proctor.safe_text import one_line
 from proctor.services.bundles.attest import check_finished
 from proctor.services.runs.reading.listing import Filter, fitting
 from proctor.web import certificate_files
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.bundle_checks import verified
-from proctor.web.certificate_files import FILES, Certificate, Kept, kept, kept_of
-from proctor.web.project import Site, site_of
-from proctor.web.security import Form, form_of
-from proctor.web.tasks import Desk, Task, desk_of, followed
-from proctor.web.templates_env import NotThere, page, part, run_of, url
+from proctor.web.browser_sessions import get_session
+from proctor.web.bundle_checks import check_bundle
+from proctor.web.certificate_files import (
+    FILES,
+    CertificateDocument,
+    KeptCertificate,
+    find_certificate,
+    load_certificates,
+)
+from proctor.web.project import Project, get_project
+from proctor.web.security import PageForm, read_form
+from proctor.web.tasks import Task, TaskRunner, get_task_runner, stream_task
+from proctor.web.templates_env import PageNotFound, load_run, render_fragment, render_page, url
 
 router = APIRouter()
 
-_PATIENCE_S = 2.5
-"""For so long a request waits for a certificate; whatever takes longer is followed on the page."""
-_OFFERED = 50
-"""So many of the newest runs are offered."""
-_LISTED = 100
+_TIMEOUT_S = 2.5
+"""How long a request waits for a certificate before the page shows its progress."""
+_MAX_RUNS = 50
+"""Number of newest runs to choose from."""
+_MAX_LISTED = 100
 _MEANING = {
     "verified": "every score was derived from the answers again, and a trusted key signed it.",
     "recounted": "some scores are those of judges or programs, and were counted as they stand.",
     "self-attested": "no trusted key signed it, or its answers were imported.",
     "claimed": "the trials that it counts are hidden.",
 }
-"""What each word of a certificate means."""
+"""What each verdict of a certificate means."""
 
 
 @router.get("/certificates")
 def certificates(request: Request, run: str = "", task: str = "") -> Response:
-    """All certificates, or that of a run."""
-    site = site_of(request)
-    with site.store() as store:
+    """Shows all certificates, or that of a run."""
+    project = get_project(request)
+    with project.store() as store:
         if run:
-            return _one(request, store, run, task)
-        all_kept = kept(site)
-        newest = all_kept[0].said if all_kept else None
-        return page(
+            return _certificate_page(request, store, run, task)
+        all_certificates = load_certificates(project)
+        newest = all_certificates[0].document if all_certificates else None
+        return render_page(
             request,
             "certificates.html",
-            answer="No certificate yet" if newest is None else sentence(newest, _looks(store, newest)),
-            kept=all_kept[:_LISTED],
-            more=len(all_kept) - _LISTED,
-            runs=_offered(store),
-            **_keys(site),
+            answer="No certificate yet"
+            if newest is None
+            else summarize(newest, _access_count(store, newest)),
+            kept=all_certificates[:_MAX_LISTED],
+            more=len(all_certificates) - _MAX_LISTED,
+            runs=_certifiable_runs(store),
+            **_signing_options(project),
         )
 
 
-def _one(request: Request, store: Store, run_id: str, task_id: str) -> Response:
-    site = site_of(request)
-    made = kept_of(site, run_id)
-    run = _run_if_there(store, run_id)
-    if made is None and run is None:
-        raise NotThere(f"There is no run {run_id!r} here, and no certificate of one.")
-    task = desk_of(request).find(task_id) if task_id else None
+def _certificate_page(request: Request, store: Store, run_id: str, task_id: str) -> Response:
+    project = get_project(request)
+    certificate = find_certificate(project, run_id)
+    run = _find_run(store, run_id)
+    if certificate is None and run is None:
+        raise PageNotFound(f"There is no run {run_id!r} here, and no certificate of one.")
+    task = get_task_runner(request).find(task_id) if task_id else None
     answer = f"Run {run_id} has no certificate yet"
-    if made is not None:
-        answer = sentence(made.said, _looks(store, made.said))
-    return page(
+    if certificate is not None:
+        answer = summarize(certificate.document, _access_count(store, certificate.document))
+    return render_page(
         request,
         "certificate.html",
         answer=answer,
         run_id=run_id,
         run=run,
-        made=made,
+        made=certificate,
         task=None if task is None or task.has_ended else task,
-        wrong=_wrong(task),
-        hinders=None if run is None else _hinders(store, run),
-        conditions=[] if run is None else [one.sentence for one in conditions(run)],
+        wrong=_task_error(task),
+        hinders=None if run is None else _obstacle(store, run),
+        conditions=[] if run is None else [condition.sentence for condition in conditions(run)],
         splits=run is not None and run.suite.split_rule is not None,
         command=f"proctor certify {shlex.quote(run_id)} -o certificate.json -o certificate.md -o badge.svg",
         meaning=_MEANING,
-        colour="" if made is None else _colour(made.said),
-        **_keys(site),
+        colour="" if certificate is None else _badge_colour(certificate.document),
+        **_signing_options(project),
     )
 
 
 @router.post("/certificates")
-def make(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """Make a certificate, or the public bundle beside it."""
-    site, desk = site_of(request), desk_of(request)
-    with site.store() as store:
-        run = run_of(store, form.text("run"))
+def create(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Creates a certificate, or the public bundle beside it."""
+    project, tasks = get_project(request), get_task_runner(request)
+    with project.store() as store:
+        run = load_run(store, form.text("run"))
         check_finished(store, run)
-    key, public = certificate_files.key_of(site, form.text("key")), form.text("what") == "public"
-    fewest = _fewest(form.text("fewest"))
-    task = _begun(desk, site, run, key, None if public else fewest, public=public)
-    if task.wait(_PATIENCE_S) and _wrong(task) is None:
-        visitor_of(request).tell("The public bundle is made." if public else "The certificate is made.")
+    key, public = certificate_files.resolve_key(project, form.text("key")), form.text("what") == "public"
+    min_cases = _parse_min_cases(form.text("fewest"))
+    task = _submit(tasks, project, run, key, None if public else min_cases, public=public)
+    if task.wait(_TIMEOUT_S) and _task_error(task) is None:
+        get_session(request).flash("The public bundle is made." if public else "The certificate is made.")
         return RedirectResponse(url("/certificates", run=run.id), 303)
     return RedirectResponse(url("/certificates", run=run.id, task=task.id), 303)
 
 
-def _begun(
-    desk: Desk, site: Site, run: Run, key: str | None, fewest: int | None, *, public: bool
-) -> Task[Kept]:
+def _submit(
+    tasks: TaskRunner, project: Project, run: Run, key: str | None, min_cases: int | None, *, public: bool
+) -> Task[KeptCertificate]:
     if public:
-        return desk.ask(
+        return tasks.submit(
             ("public bundle", run.id, key),
-            lambda told: certificate_files.make_public(site, run, key, told),
+            lambda on_progress: certificate_files.create_public_bundle(project, run, key, on_progress),
             "trials written",
-            lasting=False,
+            cacheable=False,
         )
-    return desk.ask(
-        ("certificate", run.id, key, fewest),
-        lambda told: certificate_files.make(site, run, key, told, fewest=fewest),
+    return tasks.submit(
+        ("certificate", run.id, key, min_cases),
+        lambda on_progress: certificate_files.create_certificate(
+            project, run, key, on_progress, min_cases=min_cases
+        ),
         "trials written and checked",
-        lasting=False,
+        cacheable=False,
     )
 
 
 @router.get("/certificates/progress/{task_id}")
 def progress(request: Request, task_id: str) -> Response:
-    """How far a certificate is, live."""
+    """Streams the progress of a certificate."""
 
-    def shown(task: Task[object]) -> str:
-        return part(request, "certificate_progress.html", task=task)
+    def render_progress(task: Task[object]) -> str:
+        return render_fragment(request, "certificate_progress.html", task=task)
 
-    return followed(desk_of(request), task_id, shown)
+    return stream_task(get_task_runner(request), task_id, render_progress)
 
 
 @router.get("/certificates/file")
 def file(request: Request, run: str, name: str) -> Response:
-    """A file of a certificate but for the full bundle, which is asked for by a button."""
+    """Sends a file of a certificate, except the full bundle, which needs a form."""
     if name == "bundle":
-        raise NotThere("The full bundle is handed out by the button on the certificate's page.")
-    return _sent(_kept(request, run), name)
+        raise PageNotFound("The full bundle is handed out by the button on the certificate's page.")
+    return _file_response(_require_certificate(request, run), name)
 
 
 @router.post("/certificates/bundle")
-def bundle(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """The full bundle, with everything that is held out, which counts as a look at it."""
-    made = _kept(request, form.text("run"))
-    certificate_files.reveal(site_of(request), visitor_of(request), made)
-    return _sent(made, "bundle")
+def bundle(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Sends the full bundle with everything held out, which is a holdout access."""
+    certificate = _require_certificate(request, form.text("run"))
+    certificate_files.reveal(get_project(request), get_session(request), certificate)
+    return _file_response(certificate, "bundle")
 
 
 @router.post("/certificates/verify")
-def verify(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """Check a bundle that was dropped, and keep nothing of it."""
+def verify(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Checks an uploaded bundle; nothing of it is kept."""
     files = form.files("bundle")
     if len(files) != 1:
         raise UsageError("Choose one bundle: an archive that ends in .zip.")
-    checked = verified(site_of(request), files[0].name, files[0].data)
-    return page(request, "verified.html", checked=checked)
+    bundle_check = check_bundle(get_project(request), files[0].name, files[0].data)
+    return render_page(request, "verified.html", checked=bundle_check)
 
 
-# --- what is shown -----------------------------------------------------------------------------------------
+# --- views -------------------------------------------------------------------------------------------------
 
 
-def sentence(said: Certificate, looks: int | None) -> str:
-    """What a certificate comes to, as in `77.5% (62–88%) verified on 40 holdout cases, looked at 3 times`."""
-    named = "case" if said.part == "all" else f"{said.part} case"
-    text = f"{percent(said.pass_rate)} ({interval(said.ci95)}) {said.word} on {counted(said.cases, named)}"
-    if said.part != "holdout" or looks is None:
+def summarize(document: CertificateDocument, access_count: int | None) -> str:
+    """Sums up a certificate, as in `77.5% (62–88%) verified on 40 holdout cases, looked at 3 times`."""
+    noun = "case" if document.part == "all" else f"{document.part} case"
+    rate = f"{percent(document.pass_rate)} ({interval(document.ci95)})"
+    text = f"{rate} {document.word} on {counted(document.cases, noun)}"
+    if document.part != "holdout" or access_count is None:
         return text
-    return f"{text}, looked at {'once' if looks == 1 else f'{looks:,} times'}"
+    return f"{text}, looked at {'once' if access_count == 1 else f'{access_count:,} times'}"
 
 
-def _colour(said: Certificate) -> str:
-    """What the colour of the badge means."""
-    return why_grey(said.word, said.pass_rate, forced=bool(said.forced)) or MEANING
+def _badge_colour(document: CertificateDocument) -> str:
+    """Describes what the colour of the badge means."""
+    return why_grey(document.word, document.pass_rate, forced=bool(document.forced)) or MEANING
 
 
-def _looks(store: Store, said: Certificate) -> int | None:
-    return len(store.looks(said.suite.digest)) if said.part == "holdout" else None
+def _access_count(store: Store, document: CertificateDocument) -> int | None:
+    return len(store.looks(document.suite.digest)) if document.part == "holdout" else None
 
 
-def _offered(store: Store) -> list[Run]:
-    """The newest runs of which a certificate can be made."""
+def _certifiable_runs(store: Store) -> list[Run]:
+    """Returns the newest runs that can be certified."""
     finished = fitting(store, Filter(status="finished"))
-    return list(islice((run for run in finished if run.imported is None), _OFFERED))
+    return list(islice((run for run in finished if run.imported is None), _MAX_RUNS))
 
 
-def _keys(site: Site) -> dict[str, Any]:
-    """Who can sign here, by name and never more than that."""
-    return {"keys": certificate_files.signing_names(site), "can_sign": certificate_files.can_sign()}
+def _signing_options(project: Project) -> dict[str, Any]:
+    """Returns the names of the keys that can sign here."""
+    return {"keys": certificate_files.signing_names(project), "can_sign": certificate_files.can_sign()}
 
 
-def _fewest(typed: str) -> int | None:
-    """So few cases a certificate may be of; None for what is usual.
+def _parse_min_cases(text: str) -> int | None:
+    """Parses the minimum number of cases; None for the default.
 
     Raises:
         UsageError: it is no such number.
     """
-    text = typed.strip()
-    if not text:
+    stripped = text.strip()
+    if not stripped:
         return None
-    if not re.fullmatch(r"[0-9]{1,6}", text) or not int(text):
-        raise UsageError(f"{one_line(text[:40])!r} is no number of cases. Give a whole number from 1.")
-    return int(text)
+    if not re.fullmatch(r"[0-9]{1,6}", stripped) or not int(stripped):
+        raise UsageError(f"{one_line(stripped[:40])!r} is no number of cases. Give a whole number from 1.")
+    return int(stripped)
 
 
-def _hinders(store: Store, run: Run) -> str | None:
-    """Why no certificate can be made of a run, as far as that is known at once."""
+def _obstacle(store: Store, run: Run) -> str | None:
+    """Returns why a run cannot be certified, as far as that is known before trying."""
     try:
         check_finished(store, run)
     except UsageError as error:
@@ -221,8 +232,8 @@ def _hinders(store: Store, run: Run) -> str | None:
     return None
 
 
-def _wrong(task: Task[Any] | None) -> str | None:
-    """Why a task came to nothing."""
+def _task_error(task: Task[Any] | None) -> str | None:
+    """Returns the error of a task that has ended, or None."""
     if task is None or not task.has_ended:
         return None
     try:
@@ -232,26 +243,26 @@ def _wrong(task: Task[Any] | None) -> str | None:
     return None
 
 
-def _run_if_there(store: Store, run_id: str) -> Run | None:
+def _find_run(store: Store, run_id: str) -> Run | None:
     try:
-        return run_of(store, run_id)
-    except NotThere:
+        return load_run(store, run_id)
+    except PageNotFound:
         return None
 
 
-def _kept(request: Request, run_id: str) -> Kept:
-    made = kept_of(site_of(request), run_id)
-    if made is None:
-        raise NotThere(f"There is no certificate of run {run_id!r} here.")
-    return made
+def _require_certificate(request: Request, run_id: str) -> KeptCertificate:
+    certificate = find_certificate(get_project(request), run_id)
+    if certificate is None:
+        raise PageNotFound(f"There is no certificate of run {run_id!r} here.")
+    return certificate
 
 
-def _sent(made: Kept, name: str) -> Response:
-    """A file, to be kept and not opened: browsers show none of it as a page of ours."""
+def _file_response(certificate: KeptCertificate, name: str) -> Response:
+    """Returns a file as a download, which browsers do not show as a page of ours."""
     if name not in FILES:
-        raise NotThere("A certificate has no such file.")
-    own, called, kind = FILES[name]
-    path = made.folder / own
+        raise PageNotFound("A certificate has no such file.")
+    file_name, suffix, kind = FILES[name]
+    path = certificate.folder / file_name
     if not path.is_file():
-        raise NotThere("This file is not there. Make the certificate again.")
-    return FileResponse(path, media_type=kind, filename=f"{made.said.run}.{called}")
+        raise PageNotFound("This file is not there. Make the certificate again.")
+    return FileResponse(path, media_type=kind, filename=f"{certificate.document.run}.{suffix}")

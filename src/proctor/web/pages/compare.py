@@ -1,4 +1,4 @@
-"""Two or more runs against one another: the verdict in a sentence, what it stands on, and what flipped."""
+"""The page Compare: two or more runs with the verdict in a sentence, its evidence and the flipped cases."""
 
 from __future__ import annotations
 
@@ -19,38 +19,37 @@ from proctor.comparison.outcomes import Split
 from proctor.errors import ProctorError, StoreError, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
-from proctor.reports.comparison import markdown
-from proctor.reports.comparison import sentences as words
+from proctor.reports.comparison import markdown, sentences
 from proctor.reports.comparison.text import ADJUSTED, Compared, measures, ranked
 from proctor.reports.runs.listing import Listed
 from proctor.services.analysis import compare as comparing
 from proctor.services.analysis.compare import DifferentSuites
 from proctor.services.runs.reading.catalogue_sync import Looked
 from proctor.services.runs.reading.listing import Filter, fitting, listed
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.comparison_tasks import Question, Read, asked, flipped
+from proctor.web.browser_sessions import get_session
+from proctor.web.comparison_tasks import ComparisonQuery, ComparisonResult, select_flips, submit_comparison
 from proctor.web.pages import compare_answers
-from proctor.web.project import site_of
-from proctor.web.tasks import desk_of, followed
-from proctor.web.templates_env import page, part, url
+from proctor.web.project import get_project
+from proctor.web.tasks import get_task_runner, stream_task
+from proctor.web.templates_env import render_fragment, render_page, url
 
 router = APIRouter()
 router.include_router(compare_answers.router)
 
-Words = Query(default_factory=list)
-_PATIENCE_S = 0.6
+RunIds = Query(default_factory=list)
+_TIMEOUT_S = 0.6
 """What is read within this time is shown at once."""
-_MOST_RUNS = 12
-_OFFERED = 60
-"""So many runs are offered to be chosen from, the newest."""
-_FLIPS = 100
-"""So many cases of a kind are listed, unless more are asked for."""
-_MOST_FLIPS = 2_000
-"""So many at most: of more one reads no list."""
+_MAX_RUNS = 12
+_MAX_CANDIDATES = 60
+"""Number of newest runs to choose from."""
+_DEFAULT_FLIPS = 100
+"""Cases listed of each kind, unless the address asks for more."""
+_MAX_FLIPS = 2_000
+"""Maximum number of cases listed of each kind."""
 
 
-class Kind(Struct, frozen=True):
-    """A table of cases that came to something else in the other run."""
+class FlipTable(Struct, frozen=True):
+    """A table of cases whose verdict differs between the runs."""
 
     name: str
     title: str
@@ -58,13 +57,13 @@ class Kind(Struct, frozen=True):
     total: int
 
     @property
-    def offered(self) -> int:
-        """How many are listed on the page that has more of them; 0 where there is none."""
-        most = min(self.total, _MOST_FLIPS)
-        return most if len(self.rows) < most else 0
+    def next_limit(self) -> int:
+        """Number of cases on the page that lists more of them; 0 if there is none."""
+        limit = min(self.total, _MAX_FLIPS)
+        return limit if len(self.rows) < limit else 0
 
 
-_KINDS = (
+_FLIP_KINDS = (
     ("broken", "Broken: only the baseline passed"),
     ("fixed", "Fixed: only the candidate passed"),
     ("other", "Not measured: an ERROR, or not scored, and in no number"),
@@ -74,59 +73,63 @@ _KINDS = (
 @router.get("/compare")
 def compare(
     request: Request,
-    run: list[str] = Words,
+    run: list[str] = RunIds,
     split: Split = "all",
     by: By = "category",
     by_digest: bool = False,
-    flips: int = Query(_FLIPS, ge=0, le=100_000),
+    flips: int = Query(_DEFAULT_FLIPS, ge=0, le=100_000),
     order: Literal["given", "time"] = "given",
 ) -> Response:
-    """Runs against one another, or a choice of runs."""
-    named = [word for word in run if word]
-    if not named or not site_of(request).store_path.exists():
-        return _choice(request)
+    """Compares runs, or lists runs to choose from."""
+    run_ids = [run_id for run_id in run if run_id]
+    if not run_ids or not get_project(request).store_path.exists():
+        return _choose_page(request)
     try:
-        with site_of(request).store() as store:
-            runs = _runs(store, named)
+        with get_project(request).store() as store:
+            runs = _runs(store, run_ids)
     except (UsageError, StoreError) as error:
-        return _choice(request, wrong=str(error), picked=named)
+        return _choose_page(request, error=str(error), selected_ids=run_ids)
     if order == "time":
-        runs.sort(key=lambda one: one.started_at)
-    ids = [one.id for one in runs]
+        runs.sort(key=lambda stored_run: stored_run.started_at)
+    ids = [stored_run.id for stored_run in runs]
     state = _state(split, by, by_digest=by_digest)
-    if ids != named or order == "time":
+    if ids != run_ids or order == "time":
         return RedirectResponse(url("/compare", run=ids, **state), 303)
-    question = Question(runs=tuple(runs), split=split, by=by, by_digest=by_digest)
-    task = asked(desk_of(request), site_of(request), question)
-    if not task.wait(_PATIENCE_S):
-        return page(request, "compare_reading.html", task=task, runs=runs, back=_choosing(runs))
+    query = ComparisonQuery(runs=tuple(runs), split=split, by=by, by_digest=by_digest)
+    task = submit_comparison(get_task_runner(request), get_project(request), query)
+    if not task.wait(_TIMEOUT_S):
+        return render_page(request, "compare_reading.html", task=task, runs=runs, back=_choose_url(runs))
     try:
-        read = task.result()
+        result = task.result()
     except DifferentSuites as error:
         alike = url("/compare", run=ids, **_state(split, by, by_digest=True))
-        return page(request, "compare_refused.html", 400, why=error.why, alike=alike, runs=runs)
+        return render_page(request, "compare_refused.html", 400, why=error.why, alike=alike, runs=runs)
     except ProctorError as error:
-        return page(request, "compare_refused.html", 400, why=str(error), alike=None, runs=runs)
-    return _shown(request, question, read, flips)
+        return render_page(request, "compare_refused.html", 400, why=str(error), alike=None, runs=runs)
+    return _comparison_page(request, query, result, flips)
 
 
 @router.get("/compare/events")
 def compare_events(request: Request, task: str) -> Response:
-    """How far the reading of runs is."""
-    return followed(desk_of(request), task, lambda one: part(request, "reading_section.html", task=one))
+    """Streams the progress of a comparison."""
+    return stream_task(
+        get_task_runner(request),
+        task,
+        lambda reading_task: render_fragment(request, "reading_section.html", task=reading_task),
+    )
 
 
-def _runs(store: Store, named: list[str]) -> list[Run]:
-    if len(named) > _MOST_RUNS:
+def _runs(store: Store, run_ids: list[str]) -> list[Run]:
+    if len(run_ids) > _MAX_RUNS:
         raise UsageError(
-            f"{len(named)} runs are too many for one page: it takes {_MOST_RUNS}. `proctor compare` takes "
+            f"{len(run_ids)} runs are too many for one page: it takes {_MAX_RUNS}. `proctor compare` takes "
             "any number."
         )
-    return comparing.runs_of(store, named)
+    return comparing.runs_of(store, run_ids)
 
 
 def _state(split: str, by: str, *, by_digest: bool) -> dict[str, Any]:
-    """The words of the address that are not at their defaults."""
+    """Returns the parameters of the address that differ from their defaults."""
     return {
         "split": None if split == "all" else split,
         "by": None if by == "category" else by,
@@ -134,8 +137,8 @@ def _state(split: str, by: str, *, by_digest: bool) -> dict[str, Any]:
     }
 
 
-def _choosing(runs: list[Run]) -> str:
-    """The address at which other runs of the same suite are chosen."""
+def _choose_url(runs: list[Run]) -> str:
+    """Returns the address to choose other runs of the same suite."""
     return url("/compare/choose", suite=runs[0].suite.name)
 
 
@@ -144,115 +147,136 @@ def _choosing(runs: list[Run]) -> str:
 
 @router.get("/compare/choose")
 def choose(request: Request, suite: str = "") -> Response:
-    """The runs that can be compared."""
-    return _choice(request, suite)
+    """Lists the runs that can be compared."""
+    return _choose_page(request, suite)
 
 
-def _choice(request: Request, suite: str = "", *, wrong: str = "", picked: Sequence[str] = ()) -> Response:
-    site = site_of(request)
-    if not site.store_path.exists():  # looking at nothing makes nothing
-        return page(request, "compare_choose.html", wrong="", rows=[], any_run=False)
-    with site.store() as store:
+def _choose_page(
+    request: Request, suite: str = "", *, error: str = "", selected_ids: Sequence[str] = ()
+) -> Response:
+    project = get_project(request)
+    if not project.store_path.exists():  # showing an empty list creates no store
+        return render_page(request, "compare_choose.html", wrong="", rows=[], any_run=False)
+    with project.store() as store:
         runs = list(store.runs())
         names = list(dict.fromkeys(run.suite.name for run in runs))
-        meant = [run for run in runs if run.id in picked]
-        if len(meant) == len(picked) == 1:
-            suite, wrong = meant[0].suite.name, ""  # one run was chosen, and the other is still to be
-        chosen = suite or _likeliest(runs)
-        offered = [run for run, _ in zip(fitting(store, Filter(suite=chosen)), range(_OFFERED), strict=False)]
-        known = site.cataloguer.summaries(store, offered)
-        rows = [_listed(store, run, known.get(run.id)) for run in offered]
+        selected = [run for run in runs if run.id in selected_ids]
+        if len(selected) == len(selected_ids) == 1:
+            suite, error = selected[0].suite.name, ""  # one run is chosen, the other is missing
+        suite_name = suite or _default_suite(runs)
+        candidates = [
+            run
+            for run, _ in zip(fitting(store, Filter(suite=suite_name)), range(_MAX_CANDIDATES), strict=False)
+        ]
+        run_summaries = project.cataloguer.summaries(store, candidates)
+        rows = [_list_row(store, run, run_summaries.get(run.id)) for run in candidates]
     tags = sorted({tag for run in runs for tag in run.tags})
-    return page(
-        request, "compare_choose.html", 400 if wrong else 200,
-        wrong=wrong, rows=rows, names=names, chosen=chosen, tags=tags, any_run=bool(runs), picked=picked,
-    )  # fmt: skip
+    return render_page(
+        request,
+        "compare_choose.html",
+        400 if error else 200,
+        wrong=error,
+        rows=rows,
+        names=names,
+        chosen=suite_name,
+        tags=tags,
+        any_run=bool(runs),
+        picked=selected_ids,
+    )
 
 
-def _listed(store: Store, run: Run, known: Looked | None) -> Listed:
-    """A run as a list tells of it, from what was counted before where it was."""
-    return listed(store, run) if known is None else Listed(run=run, counts=known.counts, there=known.done)
+def _list_row(store: Store, run: Run, run_summary: Looked | None) -> Listed:
+    """Returns the list row of a run, from cached counts if there are any."""
+    return (
+        listed(store, run)
+        if run_summary is None
+        else Listed(run=run, counts=run_summary.counts, there=run_summary.done)
+    )
 
 
-def _likeliest(runs: list[Run]) -> str:
-    """The suite of the newest run that is not the only one of its suite."""
+def _default_suite(runs: list[Run]) -> str:
+    """Returns the suite of the newest run whose suite has several runs."""
     counts = Counter(run.suite.digest for run in runs)
-    several = (run for run in runs if counts[run.suite.digest] > 1)
-    return next((run.suite.name for run in several), runs[0].suite.name if runs else "")
+    repeated = (run for run in runs if counts[run.suite.digest] > 1)
+    return next((run.suite.name for run in repeated), runs[0].suite.name if runs else "")
 
 
-# --- what is shown -----------------------------------------------------------------------------------------
+# --- views -------------------------------------------------------------------------------------------------
 
 
-def _shown(request: Request, question: Question, read: Read, flips: int) -> Response:
-    compared = _looked_at(request, read)
-    ids = [run.id for run in question.runs]
-    state = _state(question.split, question.by, by_digest=question.by_digest)
+def _comparison_page(
+    request: Request, query: ComparisonQuery, result: ComparisonResult, flips: int
+) -> Response:
+    report = _record_accesses(request, result)
+    ids = [run.id for run in query.runs]
+    state = _state(query.split, query.by, by_digest=query.by_digest)
     values: dict[str, Any] = {
         "ids": ids,
         "state": state,
-        "question": question,
-        "compared": compared,
-        "command": _command(question),
-        "markdown": "".join(markdown.render(compared)),
-        "look": list(words.look(compared.looks)),
-        "choose": _choosing(list(question.runs)),
-        "words": words,
+        "query": query,
+        "compared": report,
+        "command": _command(query),
+        "markdown": "".join(markdown.render(report)),
+        "look": list(sentences.look(report.looks)),
+        "choose": _choose_url(list(query.runs)),
+        "words": sentences,
     }
-    if compared.ranking is not None:
-        return page(
+    if report.ranking is not None:
+        return render_page(
             request,
             "compare_several.html",
             **values,
-            verdict=words.ranking(compared.ranking),
-            remarks=list(ranked(compared.ranking)),
-            ends=_ends([found.whole for found in compared.comparisons]),
+            verdict=sentences.ranking(report.ranking),
+            remarks=list(ranked(report.ranking)),
+            ends=_axis_values([comparison.whole for comparison in report.comparisons]),
         )
     swapped = url("/compare", run=ids[::-1], **state)
-    return page(request, "compare.html", **values, **_of_two(read, flips), swapped=swapped)
+    return render_page(request, "compare.html", **values, **_pair_values(result, flips), swapped=swapped)
 
 
-def _of_two(read: Read, flips: int) -> dict[str, Any]:
-    """What is shown of two runs alone."""
-    found = read.compared.comparisons[0]
-    parts = [part.difference for part in (*found.splits, *found.parts)]
+def _pair_values(result: ComparisonResult, flips: int) -> dict[str, Any]:
+    """Returns what is shown only for two runs."""
+    comparison = result.report.comparisons[0]
+    differences = [section.difference for section in (*comparison.splits, *comparison.parts)]
     return {
-        "found": found,
-        "verdict": words.verdict(found),
-        "smallest": words.smallest(found) if found.whole.shows in ("better", "worse") else "",
-        "measures": list(measures(found)),
-        "remarks": list(words.remarks(found)),
-        "kinds": _kinds(found, flips),
-        "positions": read.places,
+        "found": comparison,
+        "verdict": sentences.verdict(comparison),
+        "smallest": sentences.smallest(comparison) if comparison.whole.shows in ("better", "worse") else "",
+        "measures": list(measures(comparison)),
+        "remarks": list(sentences.remarks(comparison)),
+        "kinds": _flip_tables(comparison, flips),
+        "positions": result.positions,
         "adjusted": ADJUSTED,
-        "ends": _ends([found.whole, *parts]),
+        "ends": _axis_values([comparison.whole, *differences]),
     }
 
 
-def _ends(differences: Sequence[Difference]) -> list[float | None]:
-    """Every number that has to be on the axis which all differences share."""
-    return [end for one in differences for end in (one.value, *(one.ci95 or ()))]
+def _axis_values(differences: Sequence[Difference]) -> list[float | None]:
+    """Returns every number that the common axis of all differences must include."""
+    return [value for difference in differences for value in (difference.value, *(difference.ci95 or ()))]
 
 
-def _looked_at(request: Request, read: Read) -> Compared:
-    """The comparison with this visitor's looks counted, and what is known of its judges by now."""
-    visitor = visitor_of(request)
-    with site_of(request).store() as store:
-        for run in read.held_out:
-            visitor.looks_at(store, run)
-        looks = len(store.looks(read.held_out[-1].suite.digest)) if read.held_out else None
-        return replace(read.compared, looks=looks, judges=comparing.about_judges(store, read.spoken))
+def _record_accesses(request: Request, result: ComparisonResult) -> Compared:
+    """Records holdout accesses, and adds their number and what is known of the judges to the report."""
+    session = get_session(request)
+    with get_project(request).store() as store:
+        for run in result.holdout_runs:
+            session.record_access(store, run)
+        access_count = len(store.looks(result.holdout_runs[-1].suite.digest)) if result.holdout_runs else None
+        return replace(
+            result.report, looks=access_count, judges=comparing.about_judges(store, result.judge_facts)
+        )
 
 
-def _kinds(found: Comparison, most: int) -> list[Kind]:
-    kinds = ((name, title, flipped(found, name)) for name, title in _KINDS)
-    shown = min(most, _MOST_FLIPS)
-    return [Kind(name, title, rows[:shown], len(rows)) for name, title, rows in kinds if rows]
+def _flip_tables(comparison: Comparison, max_rows: int) -> list[FlipTable]:
+    kinds = ((name, title, select_flips(comparison, name)) for name, title in _FLIP_KINDS)
+    limit = min(max_rows, _MAX_FLIPS)
+    return [FlipTable(name, title, rows[:limit], len(rows)) for name, title, rows in kinds if rows]
 
 
-def _command(question: Question) -> str:
-    given = " ".join(shlex.quote(run.id) for run in question.runs)
-    flags = [f"--split {question.split}"] * (question.split != "all")
-    flags += [f"--by {question.by}"] * (question.by != "category" and len(question.runs) == 2)
-    flags += ["--by-case-digest"] * question.by_digest
-    return " ".join(("proctor compare", given, *flags))
+def _command(query: ComparisonQuery) -> str:
+    run_ids = " ".join(shlex.quote(run.id) for run in query.runs)
+    flags = [f"--split {query.split}"] * (query.split != "all")
+    flags += [f"--by {query.by}"] * (query.by != "category" and len(query.runs) == 2)
+    flags += ["--by-case-digest"] * query.by_digest
+    return " ".join(("proctor compare", run_ids, *flags))

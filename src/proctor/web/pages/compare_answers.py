@@ -1,4 +1,4 @@
-"""Two answers to the same question side by side, with what is only in one of them."""
+"""Two answers to the same prompt side by side, with their differences marked."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from proctor.reports.runs.one_line import because
 from proctor.reports.runs.serialize import Row
 from proctor.reports.word_diff import wordwise
 from proctor.services.runs.reading.case_detail import AskedCase, asked_case, same_case
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.comparison_tasks import Question, asked, flips_of
-from proctor.web.pages.case import LONGEST
-from proctor.web.project import site_of
+from proctor.web.browser_sessions import get_session
+from proctor.web.comparison_tasks import ComparisonQuery, list_flips, submit_comparison
+from proctor.web.pages.case import MAX_TEXT_LENGTH
+from proctor.web.project import get_project
 from proctor.web.runs.allowed_targets import SPLITS
-from proctor.web.security import Form, form_of
-from proctor.web.tasks import desk_of
-from proctor.web.templates_env import NotThere, page, run_of, url
+from proctor.web.security import PageForm, read_form
+from proctor.web.tasks import get_task_runner
+from proctor.web.templates_env import PageNotFound, load_run, render_page, url
 
 router = APIRouter()
-_PATIENCE_S = 1.0
-"""For so long the links to the cases before and after are looked for; else there are none."""
+_TIMEOUT_S = 1.0
+"""How long the page waits for the neighbouring cases; then it shows no links to them."""
 
-_CAME_TO = {
+_OUTCOMES = {
     (Verdict.PASS, Verdict.PASS): "both passed",
     (Verdict.FAIL, Verdict.FAIL): "both failed",
     (Verdict.PASS, Verdict.FAIL): "broken: the baseline passed, the candidate failed",
     (Verdict.FAIL, Verdict.PASS): "fixed: the baseline failed, the candidate passed",
 }
-Words = Query(default_factory=list)
+RunIds = Query(default_factory=list)
 
 
-class Side(Struct, frozen=True):
-    """One run's answer."""
+class AnswerSide(Struct, frozen=True):
+    """The answer of one run."""
 
     name: str
     """`baseline` or `candidate`."""
@@ -49,8 +49,8 @@ class Side(Struct, frozen=True):
     row: Row
 
 
-class Way(Struct, frozen=True, kw_only=True):
-    """How one came here: which cases of a comparison one goes through."""
+class CaseNavigation(Struct, frozen=True, kw_only=True):
+    """The table of a comparison that the user came from, for links to its other cases."""
 
     runs: tuple[Run, ...]
     kind: str
@@ -58,7 +58,7 @@ class Way(Struct, frozen=True, kw_only=True):
     by_digest: bool
 
     def address(self, position: int, repeat: int) -> str:
-        """The address of another of its cases."""
+        """Returns the address of another case of the table."""
         return url(
             "/compare/answers",
             run=[run.id for run in self.runs],
@@ -74,33 +74,36 @@ class Way(Struct, frozen=True, kw_only=True):
 def answers(
     request: Request,
     position: int,
-    run: list[str] = Words,
+    run: list[str] = RunIds,
     repeat: int = 0,
     kind: str = "",
     split: Split = "all",
     by_digest: bool = False,
 ) -> Response:
-    """The answers of two runs to one case; `position` is its place in the first one's suite."""
+    """Shows the answers of two runs to one case; `position` is its place in the first run's suite."""
     if len(run) != 2:
-        raise NotThere("Two runs have answers to compare: name two, the earlier one first.")
+        raise PageNotFound("Two runs have answers to compare: name two, the earlier one first.")
     before, after = _sides(request, run, position, repeat)
-    way = Way(runs=(before.asked_case.run, after.asked_case.run), kind=kind, split=split, by_digest=by_digest)
-    previous, following = _beside(request, way, after.row)
-    one, other = before.row.trial.output, after.row.trial.output
-    found = None if one is None or other is None else wordwise(one.text[:LONGEST], other.text[:LONGEST])
-    left_out = max((len(output.text) - LONGEST for output in (one, other) if output is not None), default=0)
-    return page(
+    navigation = CaseNavigation(
+        runs=(before.asked_case.run, after.asked_case.run), kind=kind, split=split, by_digest=by_digest
+    )
+    previous, following = _neighbours(request, navigation, after.row)
+    texts = [side.row.trial.output.text for side in (before, after) if side.row.trial.output is not None]
+    diff = None
+    if len(texts) == 2:
+        diff = wordwise(texts[0][:MAX_TEXT_LENGTH], texts[1][:MAX_TEXT_LENGTH])
+    return render_page(
         request,
         "compare_answers.html",
         sides=(before, after),
-        answer=_answer(before.row, after.row),
-        found=found,
-        left_out=max(0, left_out),
-        longest=LONGEST,
-        pieces=(found.before, found.after) if found else ((), ()),
+        answer=_headline(before.row, after.row),
+        found=diff,
+        left_out=max(0, *(len(text) - MAX_TEXT_LENGTH for text in texts)) if texts else 0,
+        longest=MAX_TEXT_LENGTH,
+        pieces=(diff.before, diff.after) if diff else ((), ()),
         scores=list(_scores(before.row, after.row)),
         sealed=[side for side in (before, after) if side.row.sealed],
-        way=way,
+        navigation=navigation,
         position=position,
         previous=previous,
         following=following,
@@ -112,78 +115,93 @@ def answers(
 
 
 @router.post("/compare/answers/reveal")
-def reveal(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """Show this visitor what both runs have sealed, which is counted as a look at each for ever."""
-    visitor = visitor_of(request)
-    with site_of(request).store() as store:
-        runs = tuple(run_of(store, name) for name in form.texts("run"))
+def reveal(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Reveals the held-out answers of both runs to this session, which records holdout accesses."""
+    session = get_session(request)
+    with get_project(request).store() as store:
+        runs = tuple(load_run(store, name) for name in form.texts("run"))
         for run in runs:
-            visitor.reveal(store, run)
-    visitor.tell("The holdouts of these runs are revealed to you, and the looks are recorded.")
-    words = [form.text(name, "0") for name in ("position", "repeat")]
-    position, repeat = (int(word) if word.isascii() and word.isdigit() else 0 for word in words)
-    split: Split = next((word for word in SPLITS if word == form.text("split")), "all")
-    way = Way(runs=runs, kind=form.text("kind"), split=split, by_digest=form.text("by_digest") == "1")
-    return RedirectResponse(way.address(position, repeat), 303)
+            session.reveal(store, run)
+    session.flash("The holdouts of these runs are revealed to you, and the looks are recorded.")
+    numbers = [form.text(name, "0") for name in ("position", "repeat")]
+    position, repeat = (int(number) if number.isascii() and number.isdigit() else 0 for number in numbers)
+    split: Split = next((number for number in SPLITS if number == form.text("split")), "all")
+    navigation = CaseNavigation(
+        runs=runs, kind=form.text("kind"), split=split, by_digest=form.text("by_digest") == "1"
+    )
+    return RedirectResponse(navigation.address(position, repeat), 303)
 
 
-def _sides(request: Request, names: list[str], position: int, repeat: int) -> tuple[Side, Side]:
-    site, revealed = site_of(request), visitor_of(request).revealed
-    with site.store() as store:
-        runs = [run_of(store, name) for name in names]
+def _sides(request: Request, names: list[str], position: int, repeat: int) -> tuple[AnswerSide, AnswerSide]:
+    project, revealed = get_project(request), get_session(request).revealed
+    with project.store() as store:
+        runs = [load_run(store, name) for name in names]
     try:
-        one = asked_case(site.store_path, runs[0], position, reveal=runs[0].id in revealed, history=0)
-        place = same_case(site.store_path, runs[0], position, runs[1])
-        other = asked_case(site.store_path, runs[1], place, reveal=runs[1].id in revealed, history=0)
-        return Side("baseline", one, one.row(repeat)), Side("candidate", other, other.row(repeat))
+        baseline = asked_case(project.store_path, runs[0], position, reveal=runs[0].id in revealed, history=0)
+        candidate_position = same_case(project.store_path, runs[0], position, runs[1])
+        candidate = asked_case(
+            project.store_path, runs[1], candidate_position, reveal=runs[1].id in revealed, history=0
+        )
+        return AnswerSide("baseline", baseline, baseline.row(repeat)), AnswerSide(
+            "candidate", candidate, candidate.row(repeat)
+        )
     except NothingSelected as error:
-        raise NotThere(str(error)) from None
+        raise PageNotFound(str(error)) from None
 
 
-def _answer(before: Row, after: Row) -> str:
-    """What the two came to, in one line."""
-    told = _CAME_TO.get((before.verdict, after.verdict))
-    if told is None:
-        told = (
+def _headline(before: Row, after: Row) -> str:
+    """Sums up both verdicts in one line."""
+    outcome = _OUTCOMES.get((before.verdict, after.verdict))
+    if outcome is None:
+        outcome = (
             f"{before.verdict.value.upper()} in the baseline, {after.verdict.value.upper()} in the candidate"
         )
     failed = next((row for row in (after, before) if row.verdict is Verdict.FAIL and not row.sealed), None)
-    one, other = before.trial.output, after.trial.output
-    if one is not None and other is not None and (one.text, one.tool_calls) == (other.text, other.tool_calls):
-        told += ", with the same answer"
-    return f"{told}: {because(failed.trial)}" if failed is not None else told
+    baseline_output, candidate_output = before.trial.output, after.trial.output
+    if (
+        baseline_output is not None
+        and candidate_output is not None
+        and (baseline_output.text, baseline_output.tool_calls)
+        == (candidate_output.text, candidate_output.tool_calls)
+    ):
+        outcome += ", with the same answer"
+    return f"{outcome}: {because(failed.trial)}" if failed is not None else outcome
 
 
 def _scores(before: Row, after: Row) -> list[tuple[Score | None, Score | None]]:
-    """The scores of both by assertion; what only one of them has stands alone."""
-    one, other = list(before.trial.scores), list(after.trial.scores)
-    if [_key(score) for score in one] == [_key(score) for score in other]:
-        return list(zip(one, other, strict=True))
-    left = {_key(score): score for score in other}
-    pairs: list[tuple[Score | None, Score | None]] = [(score, left.pop(_key(score), None)) for score in one]
-    return [*pairs, *zip_longest((), left.values())]
+    """Pairs the scores of both answers by assertion."""
+    baseline_scores, candidate_scores = list(before.trial.scores), list(after.trial.scores)
+    if [_key(score) for score in baseline_scores] == [_key(score) for score in candidate_scores]:
+        return list(zip(baseline_scores, candidate_scores, strict=True))
+    unmatched = {_key(score): score for score in candidate_scores}
+    pairs: list[tuple[Score | None, Score | None]] = [
+        (score, unmatched.pop(_key(score), None)) for score in baseline_scores
+    ]
+    return [*pairs, *zip_longest((), unmatched.values())]
 
 
 def _key(score: Score) -> tuple[str, str]:
     return score.assertion or score.grader, score.name
 
 
-def _beside(request: Request, way: Way, row: Row) -> tuple[str | None, str | None]:
-    """The addresses of the cases before and after this one in the table one came from."""
-    if not way.kind:
+def _neighbours(request: Request, navigation: CaseNavigation, row: Row) -> tuple[str | None, str | None]:
+    """Returns the addresses of the cases before and after this one in the table."""
+    if not navigation.kind:
         return None, None
-    question = Question(runs=way.runs, split=way.split, by_digest=way.by_digest)
-    task = asked(desk_of(request), site_of(request), question)
-    task.wait(_PATIENCE_S)
-    flips = flips_of(task, way.kind)
-    here = (row.trial.case_id, row.trial.repeat)
-    if here not in flips:
+    query = ComparisonQuery(runs=navigation.runs, split=navigation.split, by_digest=navigation.by_digest)
+    task = submit_comparison(get_task_runner(request), get_project(request), query)
+    task.wait(_TIMEOUT_S)
+    flips = list_flips(task, navigation.kind)
+    current = (row.trial.case_id, row.trial.repeat)
+    if current not in flips:
         return None, None
-    places, at = task.result().places, flips.index(here)
-    around = (flips[at - 1] if at else None, flips[at + 1] if at + 1 < len(flips) else None)
-    before, after = (None if one is None else way.address(places[one[0]], one[1]) for one in around)
+    positions, index = task.result().positions, flips.index(current)
+    neighbours = (flips[index - 1] if index else None, flips[index + 1] if index + 1 < len(flips) else None)
+    before, after = (
+        None if flip is None else navigation.address(positions[flip[0]], flip[1]) for flip in neighbours
+    )
     return before, after
 
 
-def _command(side: Side) -> str:
+def _command(side: AnswerSide) -> str:
     return f"proctor runs show {side.asked_case.run.id} --case {shlex.quote(side.row.trial.case_id)}"

@@ -1,4 +1,4 @@
-"""Create Suite: cases that are pasted or uploaded, looked over, and saved as the next version."""
+"""The page Create Suite: paste or upload cases, validate them, and save them as the next version."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from proctor.services.suites.library import Saved
 from proctor.services.suites.upload import FOLDER, Upload, chosen, decoded, of_files, of_text
 from proctor.services.suites.zip_upload import check_paths, is_zip, unpacked
 from proctor.splits import holdout_size
-from proctor.web.annotated_source import marked
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.pending_uploads import shelf_of
-from proctor.web.project import Site, site_of
-from proctor.web.security import Form, form_of
-from proctor.web.templates_env import NotThere, page, url
+from proctor.web.annotated_source import annotate
+from proctor.web.browser_sessions import get_session
+from proctor.web.pending_uploads import get_pending_uploads
+from proctor.web.project import Project, get_project
+from proctor.web.security import PageForm, read_form
+from proctor.web.templates_env import PageNotFound, render_page, url
 
 router = APIRouter()
 
-MOST_EDITED = 2**19
-"""So many characters are edited in the page; a longer text is held as a file is, as browsers get slow."""
+MAX_EDITED_LENGTH = 2**19
+"""Characters that can be edited in the page; a longer text is held like a file, as browsers get slow."""
 DEMO = "demo"
 _STATES = {
     "new": "",
@@ -45,20 +45,20 @@ _STATES = {
 }
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """What the form says besides the cases."""
+class SuiteForm(Struct, frozen=True, kw_only=True):
+    """The fields of the form."""
 
     name: str = ""
     dialect: str = ""
-    """Empty to find it from the content."""
+    """Empty to detect it from the content."""
     file_name: str = ""
-    """What the text in the editor was called."""
+    """The file name of the text in the editor."""
     text: str = ""
-    """What is in the editor, where nothing is held."""
+    """The text in the editor; empty if an upload is held."""
     key: str = ""
-    """The upload that is held instead of a text."""
+    """The key of the upload that is held instead of a text."""
     holdout: str = ""
-    """The share that is held out; empty leaves that to the file."""
+    """The share held out; empty for what the file says."""
 
     @property
     def share(self) -> float | None:
@@ -80,78 +80,78 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 @router.get("/suites/new")
 def create(request: Request, name: str = "", version: str = "") -> Response:
-    """An empty editor, or one with a saved suite whose next version is to be written."""
+    """Shows an empty editor, or one with a saved suite to write its next version."""
     if not name:
-        return _page(request, Asked(), None)
-    text, suite = _written(site_of(request), name, version)
-    asked = Asked(
+        return _editor_page(request, SuiteForm(), None)
+    text, suite = _load_for_editing(get_project(request), name, version)
+    suite_form = SuiteForm(
         name=suite.name,
         file_name="" if text is None else "suite",
         text=text or "",
-        holdout="0" if suite.no_holdout else "",  # which not every format can say
+        holdout="0" if suite.no_holdout else "",  # not every format can express it
     )
     if text is None:
-        visitor_of(request).tell(
+        get_session(request).flash(
             f"{suite.title} is too large, or too many files, to be edited here. Export it."
         )
-    return _page(request, asked, None)
+    return _editor_page(request, suite_form, None)
 
 
 @router.get("/suites/check")
 @router.get("/suites/save")
 @router.get("/suites/demo")
-def begin_anew(_request: Request) -> Response:
-    """Where somebody comes who opens the address of a form again."""
+def redirect_to_editor(_request: Request) -> Response:
+    """Redirects when the address of a form is opened directly."""
     return RedirectResponse("/suites/new", 303)
 
 
 @router.post("/suites/demo")
 def demo(request: Request) -> Response:
-    """A sample suite in the editor, looked over and ready to be saved."""
-    asked = Asked(name=DEMO, text=_demo(), file_name="demo.jsonl")
-    return _looked_over(request, asked, of_text(asked.text, asked.file_name))
+    """Shows a validated sample suite in the editor."""
+    suite_form = SuiteForm(name=DEMO, text=_demo(), file_name="demo.jsonl")
+    return _checked_page(request, suite_form, of_text(suite_form.text, suite_form.file_name))
 
 
 @router.post("/suites/check")
-def check(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """Everything that is wrong or doubtful, at its line, and what would be sent."""
-    asked = _asked(form)
+def check(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Shows every error and warning at its line, and what would be sent to targets."""
+    suite_form = _parse_form(form)
     try:
-        return _looked_over(request, asked, _upload(request, form, asked))
+        return _checked_page(request, suite_form, _upload(request, form, suite_form))
     except ProctorError as error:
-        return _refused(request, asked, error)
+        return _refused_page(request, suite_form, error)
 
 
 @router.post("/suites/save")
-def keep(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """The next version, or what keeps it from being saved."""
-    asked = _asked(form)
-    site = site_of(request)
+def save_version(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Saves the next version, or shows its errors."""
+    suite_form = _parse_form(form)
+    project = get_project(request)
     try:
-        upload = _upload(request, form, asked)
-        with site.store() as store:
+        upload = _upload(request, form, suite_form)
+        with project.store() as store:
             saved = save(
                 store,
                 upload,
-                name=asked.name,
-                dialect=asked.dialect or None,
-                holdout=asked.share,
-                own_targets=own_targets(site),
-                options=options_of(site.config),
+                name=suite_form.name,
+                dialect=suite_form.dialect or None,
+                holdout=suite_form.share,
+                own_targets=own_targets(project),
+                options=options_of(project.config),
             )
     except SuiteError:
-        return _looked_over(request, asked, upload, status=400)
+        return _checked_page(request, suite_form, upload, status=400)
     except UsageError as error:
-        return _refused(request, asked, error)
-    visitor_of(request).tell(_told(saved))
+        return _refused_page(request, suite_form, error)
+    get_session(request).flash(_saved_message(saved))
     return RedirectResponse(url("/suite", name=saved.suite.name, version=saved.suite.version), 303)
 
 
-# --- what was sent -----------------------------------------------------------------------------------------
+# --- input -------------------------------------------------------------------------------------------------
 
 
-def _asked(form: Form) -> Asked:
-    return Asked(
+def _parse_form(form: PageForm) -> SuiteForm:
+    return SuiteForm(
         name=form.text("name").strip(),
         dialect=form.text("dialect"),
         file_name=form.text("file_name"),
@@ -161,22 +161,26 @@ def _asked(form: Form) -> Asked:
     )
 
 
-def _upload(request: Request, form: Form, asked: Asked) -> Upload:
-    """What is to be read: the files that were chosen now, else what is held, else the text in the editor.
+def _upload(request: Request, form: PageForm, suite_form: SuiteForm) -> Upload:
+    """Returns the upload to read: the files just chosen, else the held upload, else the text.
 
     Raises:
         UsageError: it is nothing that can be read; says what is wrong with it.
     """
-    sent = form.files("file")
-    if len(sent) == 1 and is_zip(sent[0].data):
-        return of_files(unpacked(sent[0].data), splitext(basename(sent[0].name))[0])
-    if len(sent) == 1:
-        return of_text(decoded(sent[0].data, sent[0].name), sent[0].name, asked.dialect or None)
-    if sent:
-        check_paths([one.name for one in sent])
-        return of_files({one.name: one.data for one in sent})
-    if asked.key:
-        upload = shelf_of(site_of(request)).get(visitor_of(request).id, asked.key)
+    uploaded_files = form.files("file")
+    if len(uploaded_files) == 1 and is_zip(uploaded_files[0].data):
+        return of_files(unpacked(uploaded_files[0].data), splitext(basename(uploaded_files[0].name))[0])
+    if len(uploaded_files) == 1:
+        return of_text(
+            decoded(uploaded_files[0].data, uploaded_files[0].name),
+            uploaded_files[0].name,
+            suite_form.dialect or None,
+        )
+    if uploaded_files:
+        check_paths([file.name for file in uploaded_files])
+        return of_files({file.name: file.data for file in uploaded_files})
+    if suite_form.key:
+        upload = get_pending_uploads(get_project(request)).get(get_session(request).id, suite_form.key)
         if upload is None:
             raise UsageError(
                 "The upload is gone: it is held until the server stops, or until you upload others. "
@@ -184,13 +188,13 @@ def _upload(request: Request, form: Form, asked: Asked) -> Upload:
             )
         main = form.text("main")
         return chosen(upload, main) if main else upload
-    return of_text(asked.text, asked.file_name, asked.dialect or None)
+    return of_text(suite_form.text, suite_form.file_name, suite_form.dialect or None)
 
 
-def own_targets(site: Site) -> frozenset[str]:
-    """The names of the server's own targets file; none where it is wrong, which Run Suite says."""
+def own_targets(project: Project) -> frozenset[str]:
+    """Returns the names in the server's own targets file; empty if that is invalid, which Run Suite shows."""
     try:
-        return frozenset(Names(site.environ, site.folder).names())
+        return frozenset(Names(project.environ, project.folder).names())
     except ProctorError:
         return frozenset()
 
@@ -200,107 +204,110 @@ def _demo() -> str:
     return files("proctor.web").joinpath("demo.jsonl").read_text("utf-8")
 
 
-def _written(site: Site, name: str, version: str) -> tuple[str | None, Suite]:
-    """A saved suite as a text to edit; None where it is more than a text."""
-    with site.store() as store:
+def _load_for_editing(project: Project, name: str, version: str) -> tuple[str | None, Suite]:
+    """Returns a saved suite as text to edit; None if it needs several files or is too long."""
+    with project.store() as store:
         suite = store.suite(name, version or None)
         if suite is None:
-            raise NotThere(f"There is no suite {name!r} {version} here.")
-        cases = [stored.case for stored in store.cases(suite.content)]
+            raise PageNotFound(f"There is no suite {name!r} {version} here.")
+        cases = [stored_case.case for stored_case in store.cases(suite.content)]
     for dialect in dict.fromkeys((suite.dialect, LOSSLESS)):
         if dialect in writable_names():
-            made = converted(suite, cases, dialect, lossy=False)
-            if not made.failed and made.files.keys() == {MAIN}:
-                text = made.files[MAIN].decode("utf-8")
-                return (text if len(text) <= MOST_EDITED else None), suite
+            conversion = converted(suite, cases, dialect, lossy=False)
+            if not conversion.failed and conversion.files.keys() == {MAIN}:
+                text = conversion.files[MAIN].decode("utf-8")
+                return (text if len(text) <= MAX_EDITED_LENGTH else None), suite
     return None, suite
 
 
-# --- what is shown -----------------------------------------------------------------------------------------
+# --- views -------------------------------------------------------------------------------------------------
 
 
-def _looked_over(request: Request, asked: Asked, upload: Upload, status: int = 200) -> Response:
-    site = site_of(request)
+def _checked_page(request: Request, suite_form: SuiteForm, upload: Upload, status: int = 200) -> Response:
+    project = get_project(request)
     draft = draft_of(
         upload,
-        name=asked.name,
-        dialect=asked.dialect or None,
-        holdout=asked.share,
-        own_targets=own_targets(site),
-        options=options_of(site.config),
+        name=suite_form.name,
+        dialect=suite_form.dialect or None,
+        holdout=suite_form.share,
+        own_targets=own_targets(project),
+        options=options_of(project.config),
     )
     text = upload.text
-    if text is not None and len(text) <= MOST_EDITED:
-        shown = replace(asked, file_name=upload.main, text=text, key="")
+    if text is not None and len(text) <= MAX_EDITED_LENGTH:
+        updated_form = replace(suite_form, file_name=upload.main, text=text, key="")
     else:
-        key, shelf, visitor = asked.key, shelf_of(site), visitor_of(request)
-        if not key or shelf.get(visitor.id, key) != upload:
-            key = shelf.put(visitor.id, upload)
-        shown = replace(asked, file_name="", text="", key=key)
-    return _page(request, shown, draft, status=status)
+        key, uploads, session = suite_form.key, get_pending_uploads(project), get_session(request)
+        if not key or uploads.get(session.id, key) != upload:
+            key = uploads.add(session.id, upload)
+        updated_form = replace(suite_form, file_name="", text="", key=key)
+    return _editor_page(request, updated_form, draft, status=status)
 
 
-def _refused(request: Request, asked: Asked, error: ProctorError) -> Response:
-    """The form with all that was typed, and why it came to nothing."""
-    if asked.key and shelf_of(site_of(request)).get(visitor_of(request).id, asked.key) is None:
-        asked = replace(asked, key="")
-    return _page(request, asked, None, status=400, wrong=str(error))
+def _refused_page(request: Request, suite_form: SuiteForm, error: ProctorError) -> Response:
+    """Shows the form with everything that was typed, and the error."""
+    if (
+        suite_form.key
+        and get_pending_uploads(get_project(request)).get(get_session(request).id, suite_form.key) is None
+    ):
+        suite_form = replace(suite_form, key="")
+    return _editor_page(request, suite_form, None, status=400, error=str(error))
 
 
-def _page(
-    request: Request, asked: Asked, draft: Draft | None, *, status: int = 200, wrong: str = ""
+def _editor_page(
+    request: Request, suite_form: SuiteForm, draft: Draft | None, *, status: int = 200, error: str = ""
 ) -> Response:
-    return page(
+    return render_page(
         request,
         "create.html",
         status,
-        asked=asked,
+        suite_form=suite_form,
         draft=draft,
-        wrong=wrong,
+        wrong=error,
         answer=first_line(draft) if draft else "",
         split=_split(draft) if draft else "",
-        known=_known(request, asked, draft),
-        marked=marked(draft.upload, draft.problems) if draft else None,
+        known=_current_version(request, suite_form, draft),
+        annotated=annotate(draft.upload, draft.problems) if draft else None,
         dialects=DIALECTS.names(),
         folder=FOLDER,
     )
 
 
-def _known(request: Request, asked: Asked, draft: Draft | None) -> Suite | None:
-    """The version that is current under the name it would be saved by."""
-    name = asked.name or (draft.suite.name if draft and draft.suite else "")
-    site = site_of(request)
-    if not name or not site.store_path.exists():
+def _current_version(request: Request, suite_form: SuiteForm, draft: Draft | None) -> Suite | None:
+    """Returns the current version under the name that the suite would be saved by."""
+    name = suite_form.name or (draft.suite.name if draft and draft.suite else "")
+    project = get_project(request)
+    if not name or not project.store_path.exists():
         return None
-    with site.store() as store:
+    with project.store() as store:
         return store.suite(name)
 
 
 def first_line(draft: Draft) -> str:
-    """What looking over a suite came to: `30 cases read, 1 error, 2 leak warnings: fix or ignore …`."""
+    """Sums up a draft: `30 cases read, 1 error, 2 leak warnings: fix or ignore …`."""
     errors, warnings = len(draft.errors), len(draft.warnings)
-    leaks = sum(one.code == "leak" for one in draft.warnings)
-    told = [counted(draft.read, "case") + " read"]
-    told += [counted(errors, "error")] * bool(errors)
-    told += [counted(leaks, "leak warning")] * bool(leaks)
-    told += [counted(warnings - leaks, "other warning" if leaks else "warning")] * (warnings > leaks)
+    leaks = sum(problem.code == "leak" for problem in draft.warnings)
+    parts = [counted(draft.read, "case") + " read"]
+    parts += [counted(errors, "error")] * bool(errors)
+    parts += [counted(leaks, "leak warning")] * bool(leaks)
+    parts += [counted(warnings - leaks, "other warning" if leaks else "warning")] * (warnings > leaks)
     if errors:
-        return f"{', '.join(told)}: fix {'it' if errors == 1 else 'them'} before saving"
+        return f"{', '.join(parts)}: fix {'it' if errors == 1 else 'them'} before saving"
     if warnings:
-        return f"{', '.join(told)}: fix or ignore before saving"
-    return f"{told[0]}, no error, no warning: ready to be saved"
+        return f"{', '.join(parts)}: fix or ignore before saving"
+    return f"{parts[0]}, no error, no warning: ready to be saved"
 
 
 def _split(draft: Draft) -> str:
-    """How many cases are dev and holdout; empty where nothing is held out."""
+    """Returns how many cases are dev and holdout; empty if nothing is held out."""
     suite = draft.suite
     if suite is None or suite.split_rule is None:
         return ""
-    held = len(draft.holdout) or holdout_size(suite.case_count, suite.split_rule.ratio)
-    return f"{suite.case_count - held:,} dev + {held:,} holdout"
+    holdout_count = len(draft.holdout) or holdout_size(suite.case_count, suite.split_rule.ratio)
+    return f"{suite.case_count - holdout_count:,} dev + {holdout_count:,} holdout"
 
 
-def _told(saved: Saved) -> str:
+def _saved_message(saved: Saved) -> str:
     suite = saved.suite
     cases = counted(suite.case_count, "case")
     return f"Saved {one_line(suite.title)}: {cases}.{_STATES[saved.state]}"

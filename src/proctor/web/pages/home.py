@@ -1,4 +1,4 @@
-"""The way in: the first page, the token, the stylesheet and the script."""
+"""The entry: redirect, login, stylesheet and script."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import site_of
-from proctor.web.security import Form, form_of, same
-from proctor.web.templates_env import NotThere, page
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import get_project
+from proctor.web.security import PageForm, constant_time_equal, read_form
+from proctor.web.templates_env import PageNotFound, render_page
 
 router = APIRouter()
 
@@ -23,20 +23,20 @@ STATIC = {
     "proctor.js": ("proctor.web", "static/proctor.js", "text/javascript; charset=utf-8"),
     "mark.svg": ("proctor.web", "static/mark.svg", "image/svg+xml"),
 }
-"""What pages load besides themselves: package, file and type of each."""
+"""Static files by name: package, path and media type."""
 
 
 @router.get("/")
-def first(_request: Request) -> Response:
-    """The first page."""
+def home(_request: Request) -> Response:
+    """Redirects to the first page."""
     return RedirectResponse("/suites", 303)
 
 
 @router.get("/static/{name}")
 def static(name: str) -> Response:
-    """The stylesheet, the script and the mark."""
+    """Sends the stylesheet, the script or the icon."""
     if name not in STATIC:
-        raise NotThere("There is no such file.")
+        raise PageNotFound("There is no such file.")
     data, kind = _static(name)
     stamp = f'"{sha256(data).hexdigest()[:16]}"'
     return Response(data, media_type=kind, headers={"etag": stamp, "cache-control": "no-cache"})
@@ -44,7 +44,7 @@ def static(name: str) -> Response:
 
 @router.get("/favicon.ico")
 def favicon() -> Response:
-    """The mark, where a browser looks for it by itself."""
+    """Sends the icon where browsers look for it by default."""
     return static("mark.svg")
 
 
@@ -55,25 +55,25 @@ def _static(name: str) -> tuple[bytes, str]:
 
 
 @router.get("/login")
-def ask_for_token(request: Request, next: str = "/", token: str = "") -> Response:  # noqa: A002  # the address says so
-    """Ask for the token, or take it from the address that the server printed."""
+def login_form(request: Request, next: str = "/", token: str = "") -> Response:  # noqa: A002  # the address says so
+    """Shows the login form, or logs in with a token in the address that the server printed."""
     if token:
-        return _let_in(request, token, next)
-    return page(request, "login.html", wrong=False, next=next)
+        return _log_in(request, token, next)
+    return render_page(request, "login.html", wrong=False, next=next)
 
 
 @router.post("/login")
-def take_token(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """Let in whoever shows the token."""
-    return _let_in(request, form.text("token").strip(), form.text("next", "/"))
+def login(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Logs in with the server's token."""
+    return _log_in(request, form.text("token").strip(), form.text("next", "/"))
 
 
-def _let_in(request: Request, token: str, then: str) -> Response:
-    site, visitor = site_of(request), visitor_of(request)
-    if site.token is not None and not same(token, site.token):
-        return page(request, "login.html", 403, wrong=True, next=then)
-    if site.token is not None and not visitor.allowed:
-        site.visitors.admit(visitor)
+def _log_in(request: Request, token: str, next_address: str) -> Response:
+    project, session = get_project(request), get_session(request)
+    if project.token is not None and not constant_time_equal(token, project.token):
+        return render_page(request, "login.html", 403, wrong=True, next=next_address)
+    if project.token is not None and not session.is_logged_in:
+        project.sessions.log_in(session)
     # Only a place of this server: `//elsewhere` and `/\elsewhere` would be other ones.
-    own = then.startswith("/") and not then.startswith(("//", "/\\"))
-    return RedirectResponse(then if own else "/", 303)
+    is_local = next_address.startswith("/") and not next_address.startswith(("//", "/\\"))
+    return RedirectResponse(next_address if is_local else "/", 303)

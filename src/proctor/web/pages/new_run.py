@@ -1,4 +1,4 @@
-"""Run Suite: what is to be run, what that would come to, and starting it."""
+"""The page Run Suite: choose what to run, see its estimate, and start it."""
 
 from __future__ import annotations
 
@@ -13,147 +13,167 @@ from proctor.protocols import SavedSuite, Store
 from proctor.services.runs.reading.estimate_record import Estimate
 from proctor.services.runs.request import new_id
 from proctor.services.suites.suite_sources import BUILTIN
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import site_of
-from proctor.web.runs.allowed_targets import SPLITS, Offer, Project, offer_of
-from proctor.web.runs.form import FIELDS, RANGES, Choices, Given, WrongChoices, chosen, usual_number
-from proctor.web.runs.processes import children_of
-from proctor.web.runs.start import command_of, estimate_of, project_of, start
-from proctor.web.security import Form, form_of
-from proctor.web.templates_env import page, url
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import get_project
+from proctor.web.runs.allowed_targets import SPLITS, AllowedTargets, RunContext, list_allowed_targets
+from proctor.web.runs.form import (
+    FIELDS,
+    NUMBER_FIELDS,
+    FormErrors,
+    RawForm,
+    RunForm,
+    default_number,
+    validate_form,
+)
+from proctor.web.runs.processes import get_run_processes
+from proctor.web.runs.start import load_run_context, make_estimate, shell_command, start
+from proctor.web.security import PageForm, read_form
+from proctor.web.templates_env import render_page, url
 
 router = APIRouter()
 
 _TIERS = {f"{BUILTIN}cheap": 10, f"{BUILTIN}moderate": 25, f"{BUILTIN}comprehensive": 75}
-"""The cases of each built-in suite."""
+"""Number of cases of each built-in suite."""
 
 
-class Shown(Struct, frozen=True, kw_only=True):
-    """The form, as it is shown."""
+class FormView(Struct, frozen=True, kw_only=True):
+    """The form as shown on the page."""
 
-    given: Given
-    """What was chosen so far."""
+    raw_form: RawForm
+    """The current values."""
     suites: tuple[str, ...]
-    """The names of those in the store."""
+    """Names of stored suites."""
     versions: tuple[SavedSuite, ...]
-    """Of the suite that is chosen, the newest first."""
-    offer: Offer
-    usual: dict[str, str]
-    """What counts where a field is left empty."""
-    wrong: dict[str, str]
+    """Versions of the chosen suite, newest first."""
+    allowed_targets: AllowedTargets
+    defaults: dict[str, str]
+    """Values of fields that are left empty."""
+    errors: dict[str, str]
     estimate: Estimate | None
     command: str
 
     def value(self, field: str) -> str:
-        """The text in a field."""
-        return next(iter(reversed(self.given.get(field, ()))), "") or self.usual.get(field, "")
+        """Returns the text of a field."""
+        return next(iter(reversed(self.raw_form.get(field, ()))), "") or self.defaults.get(field, "")
 
     def values(self, field: str) -> list[str]:
-        """All values of a field that may have several."""
-        return list(self.given.get(field, ()))
+        """Returns all values of a field that may have several."""
+        return list(self.raw_form.get(field, ()))
 
-    def wrong_in(self, field: str) -> str:
-        """What is wrong with a field; empty where nothing is."""
-        return self.wrong.get(field, "")
+    def error_for(self, field: str) -> str:
+        """Returns the error of a field, or an empty text."""
+        return self.errors.get(field, "")
 
     @property
     def answer(self) -> str:
         """The first line of the page."""
         if self.estimate is not None:
             return self.estimate.sentence
-        if self.wrong:
-            wrong = "One choice is" if len(self.wrong) == 1 else f"{len(self.wrong)} choices are"
-            return f"{wrong} to be changed before this can run"
+        if self.errors:
+            subject = "One choice is" if len(self.errors) == 1 else f"{len(self.errors)} choices are"
+            return f"{subject} to be changed before this can run"
         return "Choose a suite, and whom to ask"
 
 
 @router.get("/run")
-def choose(request: Request) -> Response:
-    """The form, with what the address chooses already and what that would come to."""
-    site = site_of(request)
-    given = {name: request.query_params.getlist(name) for name in FIELDS}
-    with site.store() as store:
-        shown = _shown(request, store, given, began=False)
-    return page(request, "start.html", shown=shown, group=new_id(), tiers=_TIERS, splits=SPLITS)
+def show_form(request: Request) -> Response:
+    """Shows the form with the values of the address and an estimate."""
+    project = get_project(request)
+    raw_form = {name: request.query_params.getlist(name) for name in FIELDS}
+    with project.store() as store:
+        view = _make_view(request, store, raw_form, is_start=False)
+    return render_page(request, "start.html", view=view, group=new_id(), tiers=_TIERS, splits=SPLITS)
 
 
 @router.post("/run")
-def begin(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """Start what is chosen, or show what it would come to; a form that is sent twice starts one."""
-    site = site_of(request)
-    given = {name: form.texts(name) for name in FIELDS}
+def start_run(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Starts the run of the form, or shows its estimate; a form that is sent twice starts one run."""
+    project = get_project(request)
+    raw_form = {name: form.texts(name) for name in FIELDS}
     if form.text("do") == "estimate":
-        return RedirectResponse(url("/run", **_kept(given)), 303)
+        return RedirectResponse(url("/run", **_filled_fields(raw_form)), 303)
     try:
-        with site.store() as store:
-            choices = chosen(store, given, project_of(site))
-            estimate_of(site, store, choices)
-    except WrongChoices:
-        with site.store() as store:
-            shown = _shown(request, store, given, began=True)
-        values = {"shown": shown, "group": new_id(), "tiers": _TIERS, "splits": SPLITS}
-        return page(request, "start.html", 422, **values)
-    started = _once(request, choices, given, form.text("group"))
-    return RedirectResponse(f"/starts/{started}", 303)
+        with project.store() as store:
+            run_form = validate_form(store, raw_form, load_run_context(project))
+            make_estimate(project, store, run_form)
+    except FormErrors:
+        with project.store() as store:
+            view = _make_view(request, store, raw_form, is_start=True)
+        values = {"view": view, "group": new_id(), "tiers": _TIERS, "splits": SPLITS}
+        return render_page(request, "start.html", 422, **values)
+    group_id = _start_once(request, run_form, raw_form, form.text("group"))
+    return RedirectResponse(f"/starts/{group_id}", 303)
 
 
-def _once(request: Request, choices: Choices, given: Given, group: str) -> str:
-    """The id of what is started; the form's own, unless that was used for something else."""
-    site = site_of(request)
-    known = children_of(site).find(group)
-    if known is not None and not known.runs(choices.words):
+def _start_once(request: Request, run_form: RunForm, raw_form: RawForm, group: str) -> str:
+    """Starts a run and returns its group; the form's own, unless another run has used that."""
+    project = get_project(request)
+    earlier = get_run_processes(project).find(group)
+    if earlier is not None and not earlier.is_same_command(run_form.arguments):
         group = new_id()
-    elif known is not None:
-        visitor_of(request).tell("This was started already. Run it again from its page.")
-    return start(site, choices, group=group or None, given=_kept(given)).group
+    elif earlier is not None:
+        get_session(request).flash("This was started already. Run it again from its page.")
+    return start(project, run_form, group=group or None, raw_form=_filled_fields(raw_form)).group
 
 
-def _kept(given: Given) -> dict[str, list[str]]:
-    """The fields that were filled in."""
-    filled = {name: [value for value in values if value.strip()] for name, values in given.items()}
-    return {name: values for name, values in filled.items() if values}
+def _filled_fields(raw_form: RawForm) -> dict[str, list[str]]:
+    """Returns the fields that are not empty."""
+    filled_values = {name: [value for value in values if value.strip()] for name, values in raw_form.items()}
+    return {name: values for name, values in filled_values.items() if values}
 
 
-def _shown(request: Request, store: Store, given: Given, *, began: bool) -> Shown:
-    """The form with these values, and what is wrong with them.
+def _make_view(request: Request, store: Store, raw_form: RawForm, *, is_start: bool) -> FormView:
+    """Returns the form with these values and their errors.
 
     Args:
-        request: what asks for it.
-        store: where suites are.
-        given: what was chosen.
-        began: it was to be started, so that whatever is missing is wrong.
+        request: the request for the page.
+        store: the store of suites.
+        raw_form: the values.
+        is_start: whether it is to be started, so that missing values are errors.
     """
-    site = site_of(request)
-    project = project_of(site)
-    choices, estimate, wrong = None, None, dict[str, str]()
-    if began or any(given["suite"]):
+    project = get_project(request)
+    context = load_run_context(project)
+    run_form, estimate, errors = None, None, dict[str, str]()
+    if is_start or any(raw_form["suite"]):
         try:
-            choices = chosen(store, given, project, whole=began)
-            estimate = estimate_of(site, store, choices)
-        except WrongChoices as error:
-            wrong = error.wrong
-    if choices is not None and choices.version is None:  # `cheap` means `builtin:cheap`
-        given = {**given, "suite": [choices.suite]}
-    words = ["SUITE", "--target=TARGET"] if choices is None else choices.words
+            run_form = validate_form(store, raw_form, context, require_target=is_start)
+            estimate = make_estimate(project, store, run_form)
+        except FormErrors as error:
+            errors = error.errors
+    if run_form is not None and run_form.version is None:  # `cheap` means `builtin:cheap`
+        raw_form = {**raw_form, "suite": [run_form.suite]}
+    arguments = ["SUITE", "--target=TARGET"] if run_form is None else run_form.arguments
     if estimate is not None and not estimate.targets:
-        words = [*words, "--target=TARGET"]
+        arguments = [*arguments, "--target=TARGET"]
     saved = store.versions()
-    name = next(iter(reversed(given["suite"])), "")
-    return Shown(
-        given=given,
-        suites=tuple(dict.fromkeys(one.suite.name for one in saved if one.suite.name not in _TIERS)),
-        versions=tuple(one for one in reversed(saved) if one.suite.name == name and name not in _TIERS),
-        offer=offer_of(project),
-        usual=_usual(project),
-        wrong=wrong,
+    name = next(iter(reversed(raw_form["suite"])), "")
+    return FormView(
+        raw_form=raw_form,
+        suites=tuple(
+            dict.fromkeys(
+                saved_suite.suite.name for saved_suite in saved if saved_suite.suite.name not in _TIERS
+            )
+        ),
+        versions=tuple(
+            saved_suite
+            for saved_suite in reversed(saved)
+            if saved_suite.suite.name == name and name not in _TIERS
+        ),
+        allowed_targets=list_allowed_targets(context),
+        defaults=_default_values(context),
+        errors=errors,
         estimate=estimate,
-        command=command_of(site, words),
+        command=shell_command(project, arguments),
     )
 
 
-def _usual(project: Project) -> dict[str, str]:
-    """What stands in each field before anything is chosen."""
-    numbers: dict[str, Any] = {name: usual_number(name, project.usual) for name in RANGES}
-    found = {name: f"{value:.12g}" for name, value in numbers.items() if value is not None}
-    found |= {name: ", ".join(project.usual.texts(name)) for name in ("judge", "tag")}
-    return {**found, "split": project.usual.split, "all_tag": " and ".join(project.usual.texts("all-tag"))}
+def _default_values(context: RunContext) -> dict[str, str]:
+    """Returns the default text of each field."""
+    numbers: dict[str, Any] = {name: default_number(name, context.defaults) for name in NUMBER_FIELDS}
+    values_by_field = {name: f"{value:.12g}" for name, value in numbers.items() if value is not None}
+    values_by_field |= {name: ", ".join(context.defaults.texts(name)) for name in ("judge", "tag")}
+    return {
+        **values_by_field,
+        "split": context.defaults.split,
+        "all_tag": " and ".join(context.defaults.texts("all-tag")),
+    }

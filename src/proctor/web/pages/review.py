@@ -1,4 +1,4 @@
-"""The page Review: one answer after the other, which a person labels pass or fail."""
+"""The page Review: a person labels answers as pass or fail, one after the other."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from proctor.services.judges.review import (
 )
 from proctor.services.runs.reading.listing import Filter, fitting
 from proctor.stores.sqlite.case_queries import Places
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import site_of
-from proctor.web.security import Form, form_of
-from proctor.web.templates_env import NotThere, page, run_of, url
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import get_project
+from proctor.web.security import PageForm, read_form
+from proctor.web.templates_env import PageNotFound, load_run, render_page, url
 
 router = APIRouter()
 
-_LONGEST_NAME, _LONGEST_NOTE = 80, 4_000
-_LONGEST_WORD = 500
-"""Of a word that goes into an address."""
-_ON_A_PAGE = 30
+_MAX_NAME_LENGTH, _MAX_NOTE_LENGTH = 80, 4_000
+_MAX_WORD_LENGTH = 500
+"""Length of a word that goes into an address."""
+_PAGE_SIZE = 30
 SHOWS: tuple[tuple[Show, str], ...] = (
     ("unlabelled", "Not labelled"),
     ("disagreements", "Disagreements"),
@@ -57,43 +57,43 @@ def review(
     at: Annotated[str, Query(pattern=r"^(\d{1,9}\.\d{1,9})?$")] = "",
     after: str = "",
 ) -> Response:
-    """The answers of a run, one at a time; without a run, the runs."""
-    with site_of(request).store() as store:
+    """Shows the answers of a run one at a time; without a run, the list of runs."""
+    with get_project(request).store() as store:
         if not run:
             return _runs(request, store, after)
-        found = run_of(store, run)
-        made = _review(request, store, found)
-        one = _place(made, at) if at else made.next(None, show, tag)
-        shown = None if one is None else _shown(request, made, one)
-        then = None if one is None else made.next(one, show, tag)
-        return page(
+        stored_run = load_run(store, run)
+        current_review = _review(request, store, stored_run)
+        answer = _find_answer(current_review, at) if at else current_review.next(None, show, tag)
+        details = None if answer is None else _answer_details(request, current_review, answer)
+        next_answer = None if answer is None else current_review.next(answer, show, tag)
+        return render_page(
             request,
             "review.html",
-            review=made,
-            one=one,
-            shown=shown,
-            here_at=_at(one),
-            next_at=_at(then) if then is not one else None,
+            review=current_review,
+            one=answer,
+            shown=details,
+            here_at=_answer_key(answer),
+            next_at=_answer_key(next_answer) if next_answer is not answer else None,
             show=show,
             shows=SHOWS,
             tag=tag,
-            agreement=_agreement(made),
-            judge=shlex.quote(found.judges[0].name) if found.judges else "JUDGE",
+            agreement=_summarize_agreement(current_review),
+            judge=shlex.quote(stored_run.judges[0].name) if stored_run.judges else "JUDGE",
             enough=ENOUGH,
         )
 
 
 def _runs(request: Request, store: Store, after: str) -> Response:
-    runs = list(islice(fitting(store, Filter(), after), _ON_A_PAGE + 1))
+    runs = list(islice(fitting(store, Filter(), after), _PAGE_SIZE + 1))
     labelled = store.labelled()
-    there = [run for run in runs[:_ON_A_PAGE] if run.planned]
-    return page(
+    listed_runs = [run for run in runs[:_PAGE_SIZE] if run.planned]
+    return render_page(
         request,
         "reviews.html",
-        runs=there,
+        runs=listed_runs,
         labelled=labelled,
         answers=sum(labelled.values()),
-        more=runs[_ON_A_PAGE - 1].id if len(runs) > _ON_A_PAGE else None,
+        more=runs[_PAGE_SIZE - 1].id if len(runs) > _PAGE_SIZE else None,
     )
 
 
@@ -101,193 +101,208 @@ def _runs(request: Request, store: Store, after: str) -> Response:
 
 
 @router.post("/review/name")
-def name(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """Say who labels."""
-    visitor_of(request).name = _name(form.text("name"))
+def name(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Sets the name of the reviewer."""
+    get_session(request).reviewer_name = _name(form.text("name"))
     return _back(form)
 
 
 @router.post("/review/reveal")
-def reveal(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """Show the held-out answers of a run too, which counts as a look."""
-    with site_of(request).store() as store:
-        visitor_of(request).reveal(store, run_of(store, form.text("run")))
+def reveal(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Reveals the held-out answers of a run, which is a holdout access."""
+    with get_project(request).store() as store:
+        get_session(request).reveal(store, load_run(store, form.text("run")))
     return _back(form)
 
 
 @router.post("/review/label")
-def label(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """Keep a label, and go on to the next answer."""
-    visitor, said = visitor_of(request), form.text("label")
-    by = _name(form.text("by") or visitor.name)
-    if said not in ("pass", "fail"):
+def label(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Saves a label and goes on to the next answer."""
+    session, verdict = get_session(request), form.text("label")
+    by = _name(form.text("by") or session.reviewer_name)
+    if verdict not in ("pass", "fail"):
         raise UsageError("Say whether the answer passes: press Pass or Fail.")
     note = _unicode(form.text("note")).strip()
-    if len(note) > _LONGEST_NOTE:
-        raise UsageError(f"A note has at most {_LONGEST_NOTE:,} characters. Go back and make it shorter.")
-    visitor.name = by
-    with site_of(request).store() as store:
-        run = run_of(store, form.text("run"))
-        made = _review(request, store, run)
-        one = _place(made, form.text("at"))
-        if one.held_out:
-            visitor.looks_at(store, run)
-        kept = Label(
-            case_id=one.case_id, repeat=one.repeat, run=run.id, passed=said == "pass", by=by, note=note
+    if len(note) > _MAX_NOTE_LENGTH:
+        raise UsageError(f"A note has at most {_MAX_NOTE_LENGTH:,} characters. Go back and make it shorter.")
+    session.reviewer_name = by
+    with get_project(request).store() as store:
+        run = load_run(store, form.text("run"))
+        current_review = _review(request, store, run)
+        answer = _find_answer(current_review, form.text("at"))
+        if answer.held_out:
+            session.record_access(store, run)
+        new_label = Label(
+            case_id=answer.case_id,
+            repeat=answer.repeat,
+            run=run.id,
+            passed=verdict == "pass",
+            by=by,
+            note=note,
         )
-        store.label(kept, held_out=one.held_out)
-        then = _review(request, store, run).next(one, _show(form), form.text("tag"))
-    return _back(form, at=None if then is one else _at(then))
+        store.label(new_label, held_out=answer.held_out)
+        next_answer = _review(request, store, run).next(answer, _show(form), form.text("tag"))
+    return _back(form, answer_key=None if next_answer is answer else _answer_key(next_answer))
 
 
 @router.post("/review/undo")
-def undo(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """Take this person's last label back, and show its answer again."""
+def undo(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Takes back this person's last label, and shows its answer again."""
     number = form.text("number")
-    with site_of(request).store() as store:
-        made = _review(request, store, run_of(store, form.text("run")))
-        last = made.last
-        # By its number, so that a button that is pressed twice takes back one label.
+    with get_project(request).store() as store:
+        current_review = _review(request, store, load_run(store, form.text("run")))
+        last = current_review.last
+        # By its number, so that pressing the button twice takes back only one label.
         if last is None or str(last[1].number) != number or not store.unlabel(last[1].number):
             raise UsageError("That label has been taken back or replaced already. Nothing was changed.")
-        visitor_of(request).tell(f"Taken back: your label of {one_line(last[0].case_id)}.")
-    return _back(form, at=_at(last[0]))
+        get_session(request).flash(f"Taken back: your label of {one_line(last[0].case_id)}.")
+    return _back(form, answer_key=_answer_key(last[0]))
 
 
 @router.get("/review/labels.jsonl")
 def labels(request: Request, run: str) -> Response:
-    """The labels of a run as a file that `certify --judge T --labels FILE` reads."""
-    visitor = visitor_of(request)
-    with site_of(request).store() as store:
-        found = run_of(store, run)
-        kept = store.labels(found.id)
-        if any(one.held_out for one in kept):
-            visitor.looks_at(store, found)
-    lines = label_lines(kept, reveal=found.id in visitor.revealed)
+    """Sends the labels of a run as a file that `certify --judge T --labels FILE` reads."""
+    session = get_session(request)
+    with get_project(request).store() as store:
+        stored_run = load_run(store, run)
+        saved_labels = store.labels(stored_run.id)
+        if any(saved_label.held_out for saved_label in saved_labels):
+            session.record_access(store, stored_run)
+    lines = label_lines(saved_labels, reveal=stored_run.id in session.revealed)
     return Response(
         "".join(f"{line}\n" for line in lines),
         media_type="application/jsonl; charset=utf-8",
-        headers={"content-disposition": f'attachment; filename="{found.id}.labels.jsonl"'},
+        headers={"content-disposition": f'attachment; filename="{stored_run.id}.labels.jsonl"'},
     )
 
 
-# --- what is shown -----------------------------------------------------------------------------------------
+# --- views -------------------------------------------------------------------------------------------------
 
 
 def _review(request: Request, store: Store, run: Run) -> Review:
-    visitor = visitor_of(request)
+    session = get_session(request)
     return Review(
         run,
-        site_of(request).shared("answers of runs", Remembered).of(store, run),
+        get_project(request).get_shared("answers of runs", Remembered).of(store, run),
         store.labels(run.id),
-        by=visitor.name,
-        revealed=run.id in visitor.revealed,
+        by=session.reviewer_name,
+        revealed=run.id in session.revealed,
     )
 
 
-def _place(made: Review, at: str) -> Reviewable:
-    """The answer at `position.repeat`.
+def _find_answer(current_review: Review, answer_key: str) -> Reviewable:
+    """Returns the answer at `position.repeat`.
 
     Raises:
-        NotThere: there is none, or it is held out and not revealed.
+        PageNotFound: there is none, or it is held out and not revealed.
     """
-    position, _, repeat = at.partition(".")
-    found = made.at(int(position), int(repeat)) if position.isdecimal() and repeat.isdecimal() else None
-    if found is None:
-        raise NotThere("There is no answer to label here, or it is held out and has to be revealed first.")
-    return found
+    position, _, repeat = answer_key.partition(".")
+    answer = (
+        current_review.at(int(position), int(repeat)) if position.isdecimal() and repeat.isdecimal() else None
+    )
+    if answer is None:
+        raise PageNotFound(
+            "There is no answer to label here, or it is held out and has to be revealed first."
+        )
+    return answer
 
 
-def _at(one: Reviewable | None) -> str | None:
-    return None if one is None else f"{one.position}.{one.repeat}"
+def _answer_key(answer: Reviewable | None) -> str | None:
+    return None if answer is None else f"{answer.position}.{answer.repeat}"
 
 
-def _shown(request: Request, made: Review, one: Reviewable) -> dict[str, Any]:
-    """One answer with what it answers and how it is judged, and what was said of it if this person did."""
-    place = Places(site_of(request).store_path).place(made.run, one.position)
-    trials = () if place is None else place.trials
-    trial = next((each.trial for each in trials if each.trial.repeat == one.repeat), None)
-    if place is None or trial is None or trial.output is None:
-        raise NotThere("This answer is not in the store any more.")
-    mine = made.mine(one)
+def _answer_details(request: Request, current_review: Review, answer: Reviewable) -> dict[str, Any]:
+    """Returns an answer with its prompt; grades and others' labels only once this person has labelled it."""
+    case_in_run = Places(get_project(request).store_path).place(current_review.run, answer.position)
+    trials = () if case_in_run is None else case_in_run.trials
+    trial = next(
+        (place_trial.trial for place_trial in trials if place_trial.trial.repeat == answer.repeat), None
+    )
+    if case_in_run is None or trial is None or trial.output is None:
+        raise PageNotFound("This answer is not in the store any more.")
+    own_label = current_review.mine(answer)
     return {
-        "messages": place.case.case.input,
+        "messages": case_in_run.case.case.input,
         "answer": trial.output.text,
-        "done": list(_done(trial.output)),
-        "sheet": list(exam_sheet(place.case.case)),
-        "mine": mine,
-        "others": made.of_others(one) if mine is not None else [],
-        # Not even in the page's source before it may be seen.
-        "scores": (judged_scores(trial) or trial.scores) if mine is not None else (),
+        "done": list(_list_actions(trial.output)),
+        "sheet": list(exam_sheet(case_in_run.case.case)),
+        "mine": own_label,
+        "others": current_review.of_others(answer) if own_label is not None else [],
+        # The page's source must not contain it before it may be seen.
+        "scores": (judged_scores(trial) or trial.scores) if own_label is not None else (),
     }
 
 
-def _done(output: Output) -> list[tuple[str, str]]:
-    """What an agent did besides answering."""
+def _list_actions(output: Output) -> list[tuple[str, str]]:
+    """Returns what an agent did besides answering."""
     calls = [
         f"{call.name} {json.dumps(call.arguments, ensure_ascii=False, default=str)}"
         for call in output.tool_calls
     ]
-    found = [("Tools that it called", "\n".join(calls)), ("Files that it changed", output.file_changes or "")]
-    return [(heading, text) for heading, text in found if text]
+    actions = [
+        ("Tools that it called", "\n".join(calls)),
+        ("Files that it changed", output.file_changes or ""),
+    ]
+    return [(heading, text) for heading, text in actions if text]
 
 
-def _agreement(made: Review) -> list[str]:
-    """How far the graders agree with people so far, in sentences; empty while labels are few."""
-    found = made.agreement()
-    if found is None or not found.count:
+def _summarize_agreement(current_review: Review) -> list[str]:
+    """Sums up the agreement of graders and people; empty while there are few labels."""
+    matrix = current_review.agreement()
+    if matrix is None or not matrix.count:
         return []
-    share = calibration.agreement(found)
+    share = calibration.agreement(matrix)
     sentence = (
-        f"So far {made.who} and people agree on {share.hits:,} of {share.of:,} answers "
+        f"So far {current_review.who} and people agree on {share.hits:,} of {share.of:,} answers "
         f"({percent(share.value)}, {interval(share.ci95)})"
     )
-    if found.kappa is not None and found.kappa_ci95 is not None:
-        low, high = found.kappa_ci95
-        sentence += f", kappa {found.kappa:.2f} ({low:.2f} to {high:.2f})"
-    said = [f"{sentence}."]
+    if matrix.kappa is not None and matrix.kappa_ci95 is not None:
+        low, high = matrix.kappa_ci95
+        sentence += f", kappa {matrix.kappa:.2f} ({low:.2f} to {high:.2f})"
+    sentences = [f"{sentence}."]
     few = [
-        f"{kind.of:,} that people {word}"
-        for kind, word in (
-            (calibration.sensitivity(found), "pass"),
-            (calibration.specificity(found), "fail"),
+        f"{kind.of:,} that people {verb}"
+        for kind, verb in (
+            (calibration.sensitivity(matrix), "pass"),
+            (calibration.specificity(matrix), "fail"),
         )
         if kind.of < FEW
     ]
     if few:
-        said.append(f"Among them are only {' and '.join(few)}: label {FEW} of each.")
-    return said
+        sentences.append(f"Among them are only {' and '.join(few)}: label {FEW} of each.")
+    return sentences
 
 
-# --- what is typed -----------------------------------------------------------------------------------------
+# --- input -------------------------------------------------------------------------------------------------
 
 
-def _name(typed: str) -> str:
-    """A person's name.
+def _name(text: str) -> str:
+    """Parses a person's name.
 
     Raises:
         UsageError: there is none, or it is too long.
     """
-    found = " ".join(one_line(_unicode(typed)).split())
-    if not found or len(found) > _LONGEST_NAME:
-        raise UsageError(f"Say who labels: a name of 1 to {_LONGEST_NAME} characters.")
-    return found
+    name = " ".join(one_line(_unicode(text)).split())
+    if not name or len(name) > _MAX_NAME_LENGTH:
+        raise UsageError(f"Say who labels: a name of 1 to {_MAX_NAME_LENGTH} characters.")
+    return name
 
 
-def _unicode(typed: str) -> str:
-    """Text without what no file can hold."""
-    return typed.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
+def _unicode(text: str) -> str:
+    """Replaces characters that no file can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
 
 
-def _show(form: Form) -> Show:
-    return next((known for known, _ in SHOWS if known == form.text("show")), "unlabelled")
+def _show(form: PageForm) -> Show:
+    return next((choice for choice, _ in SHOWS if choice == form.text("show")), "unlabelled")
 
 
-def _back(form: Form, at: str | None = "") -> Response:
-    """The review that a form is part of, as it was."""
-    known = {name: form.text(name)[:_LONGEST_WORD] for name in ("run", "tag")}
+def _back(form: PageForm, answer_key: str | None = "") -> Response:
+    """Redirects to the review of a form with the same state."""
+    parameters = {name: form.text(name)[:_MAX_WORD_LENGTH] for name in ("run", "tag")}
     show = _show(form)
-    place = form.text("at")[:_LONGEST_WORD] if at == "" else at
+    next_key = form.text("at")[:_MAX_WORD_LENGTH] if answer_key == "" else answer_key
     return RedirectResponse(
-        url("/review", **known, show=None if show == "unlabelled" else show, at=place), status_code=303
+        url("/review", **parameters, show=None if show == "unlabelled" else show, at=next_key),
+        status_code=303,
     )

@@ -1,4 +1,4 @@
-"""One run: its numbers with their intervals, its parts, its charts, and the table of its trials."""
+"""The page of a run: numbers with intervals, parts, charts, and the table of its trials."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from proctor.reports.runs.command_line import command_of
 from proctor.services.runs.reading.catalogue_sync import Looked
 from proctor.services.runs.reading.report import looked_at, reported
 from proctor.stores.catalogue.records import VERDICTS
-from proctor.web.browser_sessions import Visitor, visitor_of
-from proctor.web.project import site_of
-from proctor.web.runs.charts import CHARTS, Drawing, drawings, svg_of
-from proctor.web.runs.facts import facts_of
-from proctor.web.security import Form, form_of
-from proctor.web.templates_env import NotThere, page, run_of, url
-from proctor.web.trial_filters import Chip, chips, query_of, sort_of, wanted_of
+from proctor.web.browser_sessions import BrowserSession, get_session
+from proctor.web.project import get_project
+from proctor.web.runs.charts import CHARTS, Drawing, list_drawings, render_svg
+from proctor.web.runs.facts import list_facts
+from proctor.web.security import PageForm, read_form
+from proctor.web.templates_env import PageNotFound, load_run, render_page, url
+from proctor.web.trial_filters import FilterChip, filter_chips, filter_query, parse_filter, parse_sort
 
 router = APIRouter()
 
-_AT_ONCE = 50
+_PAGE_SIZE = 50
 _DOWN_FIRST = frozenset({"latency", "cost"})
-"""What one wants to see from above."""
-_GROUPS = 60
-"""So many categories and tags are drawn; a table of more is no overview."""
-_KINDS = {
+"""Columns that are sorted in descending order first."""
+_MAX_GROUPS = 60
+"""Number of categories and tags that are drawn."""
+_MEDIA_TYPES = {
     "html": "text/html",
     "md": "text/markdown",
     "json": "application/json",
@@ -46,156 +46,170 @@ _KINDS = {
 
 @router.get("/runs/{run_id}")
 def run(request: Request, run_id: str, after: str = "") -> Response:
-    """A run with its numbers and its trials."""
-    site, visitor = site_of(request), visitor_of(request)
-    with site.store() as store:
-        looked = _looked(request, store, run_of(store, run_id), visitor)
-    found, revealed = looked.run, run_id in visitor.revealed
-    query, address = query_of(request), f"/runs/{run_id}"
-    sort = sort_of(request)
-    trials = site.catalogue.page(run_id, wanted_of(request), sort, after, _AT_ONCE, revealed=revealed)
-    return page(
+    """Shows a run with its numbers and trials."""
+    project, session = get_project(request), get_session(request)
+    with project.store() as store:
+        run_summary = _load_summary(request, store, load_run(store, run_id), session)
+    stored_run, revealed = run_summary.run, run_id in session.revealed
+    query, address = filter_query(request), f"/runs/{run_id}"
+    sort = parse_sort(request)
+    trials = project.catalogue.page(run_id, parse_filter(request), sort, after, _PAGE_SIZE, revealed=revealed)
+    return render_page(
         request,
         "run.html",
-        looked=looked,
-        run=found,
-        row=looked.summary,
-        answer=headline(looked, revealed=revealed),
-        parts_of=_parts(looked.summary),
-        drawings=_drawings(request, looked),
-        facts=facts_of(looked),
+        run_summary=run_summary,
+        run=stored_run,
+        row=run_summary.summary,
+        answer=headline(run_summary, revealed=revealed),
+        parts_of=_group_rows(run_summary.summary),
+        drawings=_drawings(request, run_summary),
+        facts=list_facts(run_summary),
         revealed=revealed,
-        command=command_of(found),
+        command=command_of(stored_run),
         trials=trials,
         verdicts=[verdict.value for verdict in VERDICTS],
-        asked=wanted_of(request),
+        asked=parse_filter(request),
         sort=sort,
         after=after,
         query=query,
         chips=_chips(request, address),
         sorted_by=lambda name: _sorted_by(address, query, sort, name),
         failures=url(address, **query | {"verdict": ["fail", "error", "unscored"]}) + "#trials",
-        endings=list(_KINDS),
+        endings=list(_MEDIA_TYPES),
     )
 
 
-def _looked(request: Request, store: Store, found: Run, visitor: Visitor) -> Looked:
-    """The run with its numbers, and with this look at its holdout counted where it has one."""
-    cataloguer = site_of(request).cataloguer
-    looked = cataloguer.look_in(store, found)
-    if not _tells_of_holdout(looked):
-        return looked
-    visitor.looks_at(store, found)
-    return cataloguer.look_in(store, found, 0.05)
+def _load_summary(request: Request, store: Store, run: Run, session: BrowserSession) -> Looked:
+    """Returns the numbers of a run, and records the holdout access if it has a holdout."""
+    cataloguer = get_project(request).cataloguer
+    run_summary = cataloguer.look_in(store, run)
+    if not _shows_holdout_rate(run_summary):
+        return run_summary
+    session.record_access(store, run)
+    return cataloguer.look_in(store, run, 0.05)
 
 
-def _tells_of_holdout(looked: Looked) -> bool:
-    """Whether the page, or what follows in it while it is open, has the pass rate of what is held out."""
-    if "holdout" in looked.summary["splits"]:
+def _shows_holdout_rate(run_summary: Looked) -> bool:
+    """Whether the page, or its live updates, show the holdout's pass rate."""
+    if "holdout" in run_summary.summary["splits"]:
         return True
-    goes_on = looked.alive or not looked.whole
+    is_unfinished = run_summary.alive or not run_summary.whole
     return (
-        goes_on and looked.run.suite.split_rule is not None and looked.run.settings.selection.split != "dev"
+        is_unfinished
+        and run_summary.run.suite.split_rule is not None
+        and run_summary.run.settings.selection.split != "dev"
     )
 
 
-def headline(looked: Looked, *, revealed: bool) -> str:
-    """What a run came to, in one line."""
-    counts, name = looked.counts, looked.run.target.name
-    if not looked.whole:
-        return f"{name}: {looked.done:,} of {looked.stored:,} stored trials are read so far"
-    if looked.alive:
-        return f"{name} is being asked: {counted(looked.planned, 'trial')} of {looked.run.suite.title}"
+def headline(run_summary: Looked, *, revealed: bool) -> str:
+    """Sums up a run in one line."""
+    counts, name = run_summary.counts, run_summary.run.target.name
+    if not run_summary.whole:
+        return f"{name}: {run_summary.done:,} of {run_summary.stored:,} stored trials are read so far"
+    if run_summary.alive:
+        return (
+            f"{name} is being asked: {counted(run_summary.planned, 'trial')} of {run_summary.run.suite.title}"
+        )
     if not counts.total:
-        return f"{name} answered none of {looked.planned:,}"
-    said = f"{name} passed {counts.passed:,} of {counts.total:,}"
-    said += f" ({percent(counts.pass_rate)}, {interval(counts.ci95)})"
-    if looked.done < looked.planned:
-        said += f"; {looked.planned - looked.done:,} trials are missing"
-    if "holdout" in looked.summary["splits"]:
-        said += "; holdout revealed" if revealed else "; holdout sealed"
-    return said
+        return f"{name} answered none of {run_summary.planned:,}"
+    result_text = f"{name} passed {counts.passed:,} of {counts.total:,}"
+    result_text += f" ({percent(counts.pass_rate)}, {interval(counts.ci95)})"
+    if run_summary.done < run_summary.planned:
+        result_text += f"; {run_summary.planned - run_summary.done:,} trials are missing"
+    if "holdout" in run_summary.summary["splits"]:
+        result_text += "; holdout revealed" if revealed else "; holdout sealed"
+    return result_text
 
 
-def _parts(row: dict[str, Any]) -> list[tuple[str, str, list[tuple[str, dict[str, Any]]], int]]:
-    """Categories and tags with their counts: a heading, the filter's name, the parts, and how many more."""
-    found = []
-    tags = row["by_tag"] if any(one["total"] != row["total"] for one in row["by_tag"].values()) else {}
+def _group_rows(row: dict[str, Any]) -> list[tuple[str, str, list[tuple[str, dict[str, Any]]], int]]:
+    """Returns categories and tags with counts: heading, filter name, parts, and the number left out."""
+    parts = []
+    tags = row["by_tag"] if any(counts["total"] != row["total"] for counts in row["by_tag"].values()) else {}
     for heading, name, groups in (("Category", "category", row["by_category"]), ("Tag", "tag", tags)):
         if groups:
-            kept = list(groups.items())[:_GROUPS]
-            found.append((heading, name, kept, len(groups) - len(kept)))
-    return found
+            first_groups = list(groups.items())[:_MAX_GROUPS]
+            parts.append((heading, name, first_groups, len(groups) - len(first_groups)))
+    return parts
 
 
-def _drawings(request: Request, looked: Looked) -> list[Drawing]:
-    return drawings(site_of(request), looked) if looked.whole and looked.done else []
+def _drawings(request: Request, run_summary: Looked) -> list[Drawing]:
+    return list_drawings(get_project(request), run_summary) if run_summary.whole and run_summary.done else []
 
 
-def _chips(request: Request, address: str) -> Iterator[Chip]:
-    for chip in chips(request, address):
-        yield Chip(chip.word, f"{chip.address}#trials")
+def _chips(request: Request, address: str) -> Iterator[FilterChip]:
+    for chip in filter_chips(request, address):
+        yield FilterChip(chip.text, f"{chip.address}#trials")
 
 
 def _sorted_by(address: str, query: dict[str, list[str]], sort: str, name: str) -> tuple[str, str]:
-    """The address that sorts the trials by a column, or turns it around, and how it is sorted now."""
-    on = sort.removeprefix("-") == name
-    down = sort.startswith("-") if on else name not in _DOWN_FIRST
-    word = name if down else f"-{name}"
-    rest = {key: words for key, words in query.items() if key != "sort"}
-    said = "" if not on else "descending" if down else "ascending"
-    return url(address, **rest, sort="" if word == "position" else word) + "#trials", said
+    """Returns the address that sorts trials by a column or reverses the order, and the current direction."""
+    is_active = sort.removeprefix("-") == name
+    descending = sort.startswith("-") if is_active else name not in _DOWN_FIRST
+    sort_key = name if descending else f"-{name}"
+    other_filters = {key: values for key, values in query.items() if key != "sort"}
+    direction = "" if not is_active else "descending" if descending else "ascending"
+    return url(
+        address, **other_filters, sort="" if sort_key == "position" else sort_key
+    ) + "#trials", direction
 
 
 @router.get("/runs/{run_id}/charts/{name}.svg")
 def chart(request: Request, run_id: str, name: str, dark: bool = False) -> Response:
-    """A chart of a run, for a light page or a dark one."""
+    """Sends a chart for light or dark pages."""
     if name not in CHARTS:
-        raise NotThere("There is no such chart.")
-    site = site_of(request)
-    with site.store() as store:
-        looked = site.cataloguer.look_in(store, run_of(store, run_id))
-    drawn = svg_of(site, looked, name, dark=dark)
-    if drawn is None:
-        raise NotThere("There is nothing to draw: no answer of this run has such a number.")
-    return Response(drawn, media_type="image/svg+xml", headers={"cache-control": "private, max-age=60"})
+        raise PageNotFound("There is no such chart.")
+    project = get_project(request)
+    with project.store() as store:
+        run_summary = project.cataloguer.look_in(store, load_run(store, run_id))
+    svg = render_svg(project, run_summary, name, dark=dark)
+    if svg is None:
+        raise PageNotFound("There is nothing to draw: no answer of this run has such a number.")
+    return Response(svg, media_type="image/svg+xml", headers={"cache-control": "private, max-age=60"})
 
 
-@router.get("/runs/{run_id}/export.{ending}")
-def export(request: Request, run_id: str, ending: str) -> Response:
-    """Every trial of a run as a file; what is held out is sealed unless it was revealed on its page."""
-    if ending not in _KINDS:
-        known = ", ".join(_KINDS)
-        raise NotThere(f"A run cannot be exported as {ending!r}. It can be as {known}.")
-    site, reveal = site_of(request), run_id in visitor_of(request).revealed
-    with site.store() as store:
-        found = run_of(store, run_id)
+@router.get("/runs/{run_id}/export.{extension}")
+def export(request: Request, run_id: str, extension: str) -> Response:
+    """Sends every trial of a run as a file; held-out content is hidden unless it was revealed."""
+    if extension not in _MEDIA_TYPES:
+        endings = ", ".join(_MEDIA_TYPES)
+        raise PageNotFound(f"A run cannot be exported as {extension!r}. It can be as {endings}.")
+    project, reveal = get_project(request), run_id in get_session(request).revealed
+    with project.store() as store:
+        stored_run = load_run(store, run_id)
 
-    def written() -> Iterator[str]:
-        with site.store() as store:
-            shown = reported(store, found, reveal=reveal)
-            # That it was revealed is counted already.
-            yield from REPORTS.get(f".{ending}")([looked_at(store, shown, reveal=False)])
+    def render_report() -> Iterator[str]:
+        with project.store() as store:
+            report = reported(store, stored_run, reveal=reveal)
+            # The reveal was recorded already.
+            yield from REPORTS.get(f".{extension}")([looked_at(store, report, reveal=False)])
 
-    encoded = (text.encode("utf-8", "replace") for text in written())
-    first = next(encoded, b"")  # what cannot be read is told by a page, and not by half a file
-    headers = {"content-disposition": f'attachment; filename="{_file_name(found)}.{ending}"'}
-    return StreamingResponse(chain([first], encoded), media_type=_KINDS[ending], headers=headers)
+    chunks = (chunk.encode("utf-8", "replace") for chunk in render_report())
+    first_chunk = next(chunks, b"")  # an error becomes a page, not half a file
+    headers = {"content-disposition": f'attachment; filename="{_file_name(stored_run)}.{extension}"'}
+    return StreamingResponse(
+        chain([first_chunk], chunks), media_type=_MEDIA_TYPES[extension], headers=headers
+    )
 
 
-def _file_name(found: Run) -> str:
+def _file_name(run: Run) -> str:
     return "".join(
-        letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "_" for letter in found.id
+        character if character.isascii() and (character.isalnum() or character in "-_") else "_"
+        for character in run.id
     )
 
 
 @router.post("/runs/{run_id}/reveal")
-def reveal(request: Request, run_id: str, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """Show this visitor what a run has sealed, which is counted as a look for ever."""
-    visitor = visitor_of(request)
-    with site_of(request).store() as store:
-        visitor.reveal(store, run_of(store, run_id))
-    visitor.tell("The holdout of this run is revealed to you, and the look is recorded.")
-    own = f"/runs/{run_id}"
-    back = form.text("back", own)
-    return RedirectResponse(back if back == own or back.startswith((f"{own}/", f"{own}?")) else own, 303)
+def reveal(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Reveals the held-out answers of a run to this session, which is a holdout access."""
+    session = get_session(request)
+    with get_project(request).store() as store:
+        session.reveal(store, load_run(store, run_id))
+    session.flash("The holdout of this run is revealed to you, and the look is recorded.")
+    run_address = f"/runs/{run_id}"
+    target_address = form.text("back", run_address)
+    return RedirectResponse(
+        target_address
+        if target_address == run_address or target_address.startswith((f"{run_address}/", f"{run_address}?"))
+        else run_address,
+        303,
+    )

@@ -1,4 +1,4 @@
-"""The list of runs: filtered, sorted and in pages, from what the catalogue has counted."""
+"""The list of runs: filtered, sorted and paged, from the catalogue."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from proctor.reports.formatting import costs
 from proctor.reports.runs.serialize import counts_row
 from proctor.services.runs.reading.catalogue_sync import Looked
 from proctor.services.runs.reading.listing import listed
-from proctor.web.project import Site, site_of
-from proctor.web.templates_env import page, url
-from proctor.web.trial_filters import Chip
+from proctor.web.project import Project, get_project
+from proctor.web.templates_env import render_page, url
+from proctor.web.trial_filters import FilterChip
 
 router = APIRouter()
 
-_AT_ONCE = 50
+_PAGE_SIZE = 50
 _STATUSES = ("running", "finished", "interrupted")
 _FILTERS = ("suite", "target", "status", "tag", "text")
-_SAID = {"suite": "suite ", "target": "on ", "status": "", "tag": "tag ", "text": "with "}
-_LONGEST = 1000
-"""Letters of one word that are looked at."""
+_CHIP_PREFIXES = {"suite": "suite ", "target": "on ", "status": "", "tag": "tag ", "text": "with "}
+_MAX_WORD_LENGTH = 1000
+"""Characters of one word that are read."""
 
 
-class Entry(Struct, frozen=True, kw_only=True):
-    """One run as the list has it."""
+class RunEntry(Struct, frozen=True, kw_only=True):
+    """A run in the list."""
 
     run: Run
     status: str
     counts: dict[str, Any]
-    measured: dict[str, Any]
-    """The same without what is ERROR or UNSCORED."""
-    sealed: bool
-    """Its pass rate would be that of its holdout alone, and a list is no look."""
-    done: int
+    scored_counts: dict[str, Any]
+    """The counts without errors and unscored trials."""
+    is_sealed: bool
+    """Whether its pass rate is hidden, as it would be that of the holdout alone."""
+    done_count: int
     cost: str
     tags: tuple[str, ...]
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """What an address of the list says."""
+class RunListQuery(Struct, frozen=True, kw_only=True):
+    """The filter and order of the list."""
 
     suite: str = ""
     target: str = ""
@@ -58,84 +58,86 @@ class Asked(Struct, frozen=True, kw_only=True):
     sort: str = "-started"
     after: str = ""
 
-    def query(self) -> dict[str, str]:
-        """Filter and order for other addresses of the list."""
-        words = {name: getattr(self, name) for name in _FILTERS}
-        return {**words, "sort": "" if self.sort == "-started" else self.sort}
+    def parameters(self) -> dict[str, str]:
+        """Returns filter and order as parameters of further addresses."""
+        parameters = {name: getattr(self, name) for name in _FILTERS}
+        return {**parameters, "sort": "" if self.sort == "-started" else self.sort}
 
     @property
-    def narrows(self) -> bool:
-        """It leaves any run out."""
+    def is_narrowed(self) -> bool:
+        """Whether it filters anything."""
         return any(getattr(self, name) for name in _FILTERS)
 
 
 @router.get("/runs")
 def runs(request: Request) -> Response:
-    """The runs that fit, newest first or as the address says."""
-    site, asked = site_of(request), _asked(request)
-    if not site.store_path.exists():  # looking at nothing makes nothing
-        return page(request, "runs.html", **_empty(asked))
-    with site.store() as store:
-        every = list(store.runs())
-        site.cataloguer.tidy([run.id for run in every])
-        alive = {run.id for run in every if run.status == "running" and store.claimed(run.id)}
-        fitting = [run for run in every if _fits(run, asked, alive)]
-        known = _ordered(site, store, fitting, asked.sort)
-        shown, following, before = _page_of(fitting, asked.after)
-        known |= site.cataloguer.summaries(store, [run for run in shown if run.id not in known])
-        entries = [_entry(store, run, known.get(run.id), alive) for run in shown]
-    return page(
+    """Lists the matching runs, newest first by default."""
+    project, query = get_project(request), _parse_query(request)
+    if not project.store_path.exists():  # showing an empty list creates no store
+        return render_page(request, "runs.html", **_empty(query))
+    with project.store() as store:
+        all_runs = list(store.runs())
+        project.cataloguer.tidy([run.id for run in all_runs])
+        alive = {run.id for run in all_runs if run.status == "running" and store.claimed(run.id)}
+        matching = [run for run in all_runs if _fits(run, query, alive)]
+        summaries = _sort_runs(project, store, matching, query.sort)
+        page_runs, following, before = _slice_page(matching, query.after)
+        summaries |= project.cataloguer.summaries(
+            store, [run for run in page_runs if run.id not in summaries]
+        )
+        entries = [_make_entry(store, run, summaries.get(run.id), alive) for run in page_runs]
+    return render_page(
         request,
         "runs.html",
         entries=entries,
-        answer=_answer(every, fitting, alive, asked),
+        answer=_headline(all_runs, matching, alive, query),
         following=following,
         before=before,
-        total=len(every),
-        **_state(every, asked),
+        total=len(all_runs),
+        **_state(all_runs, query),
     )
 
 
-def _empty(asked: Asked) -> dict[str, Any]:
-    nothing = {"entries": [], "answer": _answer([], [], set(), asked), "following": "", "before": False}
-    return {**nothing, "total": 0, **_state([], asked)}
+def _empty(query: RunListQuery) -> dict[str, Any]:
+    values = {"entries": [], "answer": _headline([], [], set(), query), "following": "", "before": False}
+    return {**values, "total": 0, **_state([], query)}
 
 
-def _state(every: Sequence[Run], asked: Asked) -> dict[str, Any]:
-    """What the filters offer, and what is chosen of it."""
+def _state(all_runs: Sequence[Run], query: RunListQuery) -> dict[str, Any]:
+    """Returns the filter choices and the current filter."""
     return {
-        "asked": asked,
-        "suites": sorted({run.suite.name for run in every}),
-        "targets": sorted({run.target.name for run in every}),
+        "query": query,
+        "suites": sorted({run.suite.name for run in all_runs}),
+        "targets": sorted({run.target.name for run in all_runs}),
         "statuses": _STATUSES,
-        "tags": sorted({tag for run in every for tag in run.tags}),
-        "chips": _chips(asked),
-        "sorted_by": lambda name: _sorted_by(asked, name),
-        "command": _command(asked),
+        "tags": sorted({tag for run in all_runs for tag in run.tags}),
+        "chips": _chips(query),
+        "sorted_by": lambda name: _sorted_by(query, name),
+        "command": _command(query),
     }
 
 
-def _asked(request: Request) -> Asked:
+def _parse_query(request: Request) -> RunListQuery:
     query = request.query_params
-    words = {name: query.get(name, "")[:_LONGEST].strip() for name in _FILTERS}
+    filters = {name: query.get(name, "")[:_MAX_WORD_LENGTH].strip() for name in _FILTERS}
     sort = query.get("sort", "")
-    known = sort.removeprefix("-") in _SORTS
-    return Asked(**words, sort=sort if known else "-started", after=query.get("after", ""))
+    is_known = sort.removeprefix("-") in _SORTS
+    return RunListQuery(**filters, sort=sort if is_known else "-started", after=query.get("after", ""))
 
 
-def _fits(run: Run, asked: Asked, alive: set[str]) -> bool:
-    if asked.suite and run.suite.name != asked.suite:
+def _fits(run: Run, query: RunListQuery, alive: set[str]) -> bool:
+    if query.suite and run.suite.name != query.suite:
         return False
-    if asked.target and run.target.name != asked.target:
+    if query.target and run.target.name != query.target:
         return False
-    if asked.status and _status(run, alive) != asked.status:
+    if query.status and _status(run, alive) != query.status:
         return False
-    if asked.tag and asked.tag not in run.tags:
+    if query.tag and query.tag not in run.tags:
         return False
-    if not asked.text:
+    if not query.text:
         return True
-    words = (run.id, run.suite.title, run.target.name, run.target.model, *run.tags)
-    return any(asked.text.casefold() in word.casefold() for word in words)
+    searched_texts = (run.id, run.suite.title, run.target.name, run.target.model, *run.tags)
+    return any(query.text.casefold() in searched_text.casefold() for searched_text in searched_texts)
 
 
 def _status(run: Run, alive: set[str]) -> str:
@@ -145,11 +147,11 @@ def _status(run: Run, alive: set[str]) -> str:
 # --- order -------------------------------------------------------------------------------------------------
 
 
-def _by_rate(one: Looked | None) -> float:
-    """What a run is sorted by; one without a rate, or whose rate is sealed, comes last."""
-    if one is None or one.run.settings.selection.split == "holdout":
+def _by_rate(run_summary: Looked | None) -> float:
+    """Sort key by pass rate; runs without a rate or with a hidden one come last."""
+    if run_summary is None or run_summary.run.settings.selection.split == "holdout":
         return -1.0
-    return -1.0 if one.counts.pass_rate is None else one.counts.pass_rate
+    return -1.0 if run_summary.counts.pass_rate is None else run_summary.counts.pass_rate
 
 
 _SORTS: dict[str, Callable[[Run], str] | None] = {
@@ -159,93 +161,96 @@ _SORTS: dict[str, Callable[[Run], str] | None] = {
     "rate": None,
 }
 _DOWN_FIRST = frozenset({"started", "rate"})
-"""What one wants to see from above."""
+"""Columns that are sorted in descending order first."""
 
 
-def _ordered(site: Site, store: Store, fitting: list[Run], sort: str) -> dict[str, Looked]:
-    """Put the runs, which are newest first, in order; what had to be known of all of them comes back."""
-    name, down = sort.removeprefix("-"), sort.startswith("-")
-    known: dict[str, Looked] = {}
+def _sort_runs(project: Project, store: Store, matching: list[Run], sort: str) -> dict[str, Looked]:
+    """Sorts the runs in place; returns the summaries that it needed for all of them."""
+    name, descending = sort.removeprefix("-"), sort.startswith("-")
+    summaries: dict[str, Looked] = {}
     key = _SORTS[name]
     if name == "started":
-        if not down:
-            fitting.reverse()
+        if not descending:
+            matching.reverse()
     elif key is not None:
-        fitting.sort(key=key, reverse=down)
+        matching.sort(key=key, reverse=descending)
     else:
-        known = site.cataloguer.summaries(store, fitting)
-        fitting.sort(key=lambda run: _by_rate(known.get(run.id)), reverse=down)
-    return known
+        summaries = project.cataloguer.summaries(store, matching)
+        matching.sort(key=lambda run: _by_rate(summaries.get(run.id)), reverse=descending)
+    return summaries
 
 
-def _page_of(fitting: list[Run], after: str) -> tuple[list[Run], str, bool]:
-    """One page: its runs, the id after which the next page begins, and whether there is one before."""
-    ids = [run.id for run in fitting]
-    begin = ids.index(after) + 1 if after in ids else 0
-    shown = fitting[begin : begin + _AT_ONCE]
-    more = begin + _AT_ONCE < len(fitting)
-    return shown, shown[-1].id if more else "", begin > 0
+def _slice_page(matching: list[Run], after: str) -> tuple[list[Run], str, bool]:
+    """Returns the runs of one page, the id to continue after, and whether there is a page before."""
+    ids = [run.id for run in matching]
+    start = ids.index(after) + 1 if after in ids else 0
+    page_runs = matching[start : start + _PAGE_SIZE]
+    more = start + _PAGE_SIZE < len(matching)
+    return page_runs, page_runs[-1].id if more else "", start > 0
 
 
-def _sorted_by(asked: Asked, name: str) -> tuple[str, str]:
-    """The address that sorts by a column, or turns its order around, and how it is sorted now."""
-    on = asked.sort.removeprefix("-") == name
-    down = asked.sort.startswith("-") if on else name not in _DOWN_FIRST
-    said = "" if not on else "descending" if down else "ascending"
-    word = name if down else f"-{name}"
-    return url("/runs", **asked.query() | {"sort": "" if word == "-started" else word}), said
+def _sorted_by(query: RunListQuery, name: str) -> tuple[str, str]:
+    """Returns the address that sorts by a column or reverses the order, and the current direction."""
+    is_active = query.sort.removeprefix("-") == name
+    descending = query.sort.startswith("-") if is_active else name not in _DOWN_FIRST
+    direction = "" if not is_active else "descending" if descending else "ascending"
+    sort_key = name if descending else f"-{name}"
+    return url(
+        "/runs", **query.parameters() | {"sort": "" if sort_key == "-started" else sort_key}
+    ), direction
 
 
-# --- words -------------------------------------------------------------------------------------------------
+# --- texts -------------------------------------------------------------------------------------------------
 
 
-def _chips(asked: Asked) -> list[Chip]:
-    found = []
+def _chips(query: RunListQuery) -> list[FilterChip]:
+    chips = []
     for name in _FILTERS:
-        word = getattr(asked, name)
-        if word:
-            said = f"“{word}”" if name == "text" else word
-            found.append(Chip(f"{_SAID[name]}{said}", url("/runs", **asked.query() | {name: ""})))
-    return found
+        value = getattr(query, name)
+        if value:
+            text = f"“{value}”" if name == "text" else value
+            chips.append(
+                FilterChip(f"{_CHIP_PREFIXES[name]}{text}", url("/runs", **query.parameters() | {name: ""}))
+            )
+    return chips
 
 
-def _answer(every: Sequence[Run], fitting: Sequence[Run], alive: set[str], asked: Asked) -> str:
-    if not every:
+def _headline(all_runs: Sequence[Run], matching: Sequence[Run], alive: set[str], query: RunListQuery) -> str:
+    if not all_runs:
         return "Nothing was run yet"
-    making = sum(run.id in alive for run in fitting)
-    made = f"; {making:,} {'is' if making == 1 else 'are'} being made" if making else ""
-    if asked.narrows:
-        return (
-            f"{len(fitting):,} of {counted(len(every), 'run')} {'fits' if len(fitting) == 1 else 'fit'}{made}"
-        )
-    suites = {run.suite.name for run in every}
-    return f"{counted(len(every), 'run')} of {counted(len(suites), 'suite')}{made}"
+    running = sum(run.id in alive for run in matching)
+    suffix = f"; {running:,} {'is' if running == 1 else 'are'} being made" if running else ""
+    if query.is_narrowed:
+        verb = "fits" if len(matching) == 1 else "fit"
+        return f"{len(matching):,} of {counted(len(all_runs), 'run')} {verb}{suffix}"
+    suites = {run.suite.name for run in all_runs}
+    return f"{counted(len(all_runs), 'run')} of {counted(len(suites), 'suite')}{suffix}"
 
 
-def _command(asked: Asked) -> str:
+def _command(query: RunListQuery) -> str:
     line = "proctor runs list"
     for name in ("suite", "tag"):
-        if word := getattr(asked, name):
-            line += f" --{name} {shlex.quote(word)}"
+        if value := getattr(query, name):
+            line += f" --{name} {shlex.quote(value)}"
     return line
 
 
-def _entry(store: Store, run: Run, looked: Looked | None, alive: set[str]) -> Entry:
-    sealed = run.settings.selection.split == "holdout"
-    if looked is None:  # not catalogued yet
-        one = listed(store, run)
-        counts, done, cost = one.counts, one.there, ""
+def _make_entry(store: Store, run: Run, run_summary: Looked | None, alive: set[str]) -> RunEntry:
+    is_sealed = run.settings.selection.split == "holdout"
+    if run_summary is None:  # not in the catalogue yet
+        listed_run = listed(store, run)
+        counts, done_count, cost = listed_run.counts, listed_run.there, ""
     else:
-        counts, done = looked.counts, looked.done
-        judge = looked.summary["judge"]
-        cost = costs(looked.summary["cost_usd"], judge["cost_usd"], judge["calls"]) if done else ""
-    return Entry(
+        counts, done_count = run_summary.counts, run_summary.done
+        judge = run_summary.summary["judge"]
+        cost = costs(run_summary.summary["cost_usd"], judge["cost_usd"], judge["calls"]) if done_count else ""
+    return RunEntry(
         run=run,
         status=_status(run, alive),
         counts=counts_row(counts),
-        measured=counts_row(counts.measured),
-        sealed=sealed,
-        done=done,
+        scored_counts=counts_row(counts.measured),
+        is_sealed=is_sealed,
+        done_count=done_count,
         cost=cost,
         tags=run.tags,
     )

@@ -1,4 +1,4 @@
-"""What was started: before it is in the store, while it goes on, and what came of it; stop and resume."""
+"""The page of a started run: before it is in the store, in progress, and its result; stop and resume."""
 
 from __future__ import annotations
 
@@ -12,105 +12,120 @@ from proctor.model import Run
 from proctor.plurals import counted, listed
 from proctor.reports.formatting import percent, points
 from proctor.services.runs.request import check_group
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import Site, site_of
-from proctor.web.run_status import FollowedGroup, Going, Group
-from proctor.web.runs.processes import children_of
-from proctor.web.runs.start import command_of, why_not_resumed
-from proctor.web.security import Form, form_of
-from proctor.web.templates_env import page, run_of, url
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import Project, get_project
+from proctor.web.run_status import GroupLiveView, GroupSnapshot, RunSnapshot
+from proctor.web.runs.processes import get_run_processes
+from proctor.web.runs.start import reason_not_resumable, shell_command
+from proctor.web.security import PageForm, read_form
+from proctor.web.templates_env import load_run, render_page, url
 
 router = APIRouter()
 
 
 @router.get("/starts/{group}")
-def started(request: Request, group: str) -> Response:
-    """What was started under an id, as far as it is."""
-    site = site_of(request)
-    with site.store() as store:
-        followed = FollowedGroup(site, group)
-        now = followed.now(store)
-        told = [going.run for going in now.runs if _shows_holdout(going, done=now.done)]
-        for run in told:
-            visitor_of(request).looks_at(store, run)
-        if told:
-            now = followed.now(store)  # which says how often that was looked at
+def show_start(request: Request, group: str) -> Response:
+    """Shows the state of a start."""
+    project = get_project(request)
+    with project.store() as store:
+        view = GroupLiveView(project, group)
+        group_snapshot = view.snapshot(store)
+        exposed_runs = [
+            snapshot.run
+            for snapshot in group_snapshot.runs
+            if _shows_holdout(snapshot, is_final=group_snapshot.is_final)
+        ]
+        for run in exposed_runs:
+            get_session(request).record_access(store, run)
+        if exposed_runs:
+            group_snapshot = view.snapshot(store)  # now includes the recorded holdout accesses
     fields: dict[str, list[str]] = {}
-    for name, value in () if now.start is None else now.start.fields:
+    for name, value in () if group_snapshot.start is None else group_snapshot.start.fields:
         fields.setdefault(name, []).append(value)
-    return page(
+    return render_page(
         request,
         "started.html",
-        group=now,
-        answer=_answer(now),
-        rows=[_row(site, going) for going in now.runs] if now.done else [],
-        notes=_notes(now),
-        ids=[going.run.id for going in now.runs],
+        group=group_snapshot,
+        answer=_headline(group_snapshot),
+        rows=[_row(project, snapshot) for snapshot in group_snapshot.runs] if group_snapshot.is_final else [],
+        notes=_notes(group_snapshot),
+        ids=[snapshot.run.id for snapshot in group_snapshot.runs],
         again=url("/run", **fields) if fields else None,
-        command="" if now.start is None or now.start.run else command_of(site, _words(now)),
+        command=""
+        if group_snapshot.start is None or group_snapshot.start.run
+        else shell_command(project, _form_arguments(group_snapshot)),
     )
 
 
-def _shows_holdout(going: Going, *, done: bool) -> bool:
-    """Whether the page tells a holdout's pass rate; live counts do where nothing else is asked."""
-    alone = going.run.settings.selection.split == "holdout"
-    return "holdout" in going.looked.summary["splits"] and (done or alone)
+def _shows_holdout(snapshot: RunSnapshot, *, is_final: bool) -> bool:
+    """Whether the page shows a holdout's pass rate; in progress only if nothing else is run."""
+    is_holdout_only = snapshot.run.settings.selection.split == "holdout"
+    return "holdout" in snapshot.run_summary.summary["splits"] and (is_final or is_holdout_only)
 
 
-def _words(group: Group) -> list[str]:
-    """What was chosen of the words of a start; the rest is how a child is started."""
+def _form_arguments(group: GroupSnapshot) -> list[str]:
+    """Returns the arguments that come from the form."""
     assert group.start is not None
     return [
-        word
-        for word in group.start.words[1:]
-        if not word.startswith(("--group=", "--store=")) and word != "--quiet"
+        argument
+        for argument in group.start.words[1:]
+        if not argument.startswith(("--group=", "--store=")) and argument != "--quiet"
     ]
 
 
-def _answer(group: Group) -> str:
+def _headline(group: GroupSnapshot) -> str:
     """The first line of the page."""
     if not group.runs:
         return (
-            f"Running {_wanted(group)}" if group.alive else f"Nothing was run: {_wanted(group)} did not begin"
+            f"Running {_describe_request(group)}"
+            if group.alive
+            else f"Nothing was run: {_describe_request(group)} did not begin"
         )
-    whom = group.runs[0].run.target.name if len(group.runs) == 1 else f"{len(group.runs)} targets"
-    title = f"{group.runs[0].run.suite.title} on {whom}"
-    if not group.done:
+    target_text = group.runs[0].run.target.name if len(group.runs) == 1 else f"{len(group.runs)} targets"
+    title = f"{group.runs[0].run.suite.title} on {target_text}"
+    if not group.is_final:
         return f"Running {title}"
-    cut = [going for going in group.runs if going.looked.status != "finished"]
-    if cut:
-        done, planned = sum(one.looked.done for one in cut), sum(one.looked.planned for one in cut)
-        return f"Stopped: {done:,} of {planned:,} trials of {title} are kept"
+    unfinished = [snapshot for snapshot in group.runs if snapshot.run_summary.status != "finished"]
+    if unfinished:
+        done_count, planned_count = (
+            sum(snapshot.run_summary.done for snapshot in unfinished),
+            sum(snapshot.run_summary.planned for snapshot in unfinished),
+        )
+        return f"Stopped: {done_count:,} of {planned_count:,} trials of {title} are kept"
     if len(group.runs) > 1:
         return f"{title}: {len(group.runs)} runs are finished"
-    counts = group.runs[0].looked.counts
-    said = f"{title}: {counts.passed:,} of {counts.total:,} passed ({percent(counts.pass_rate, 0)})"
-    return f"{said}, {counted(counts.errors, 'error')}" if counts.errors else said
+    counts = group.runs[0].run_summary.counts
+    result_text = f"{title}: {counts.passed:,} of {counts.total:,} passed ({percent(counts.pass_rate, 0)})"
+    return f"{result_text}, {counted(counts.errors, 'error')}" if counts.errors else result_text
 
 
-def _wanted(group: Group) -> str:
-    """What was chosen, before there is a run of it."""
+def _describe_request(group: GroupSnapshot) -> str:
+    """Describes what was requested, before it has runs."""
     assert group.start is not None
     if group.start.run is not None:
         return f"what is missing of {group.start.run}"
-    word = group.start.words[1]
-    suite = " ".join(word.removeprefix("--saved=").rsplit("@", 1)) if word.startswith("--saved=") else word
-    return f"{suite} on {listed(group.next, 3)}" if group.next else suite
+    suite_argument = group.start.words[1]
+    suite = (
+        " ".join(suite_argument.removeprefix("--saved=").rsplit("@", 1))
+        if suite_argument.startswith("--saved=")
+        else suite_argument
+    )
+    return f"{suite} on {listed(group.pending_targets, 3)}" if group.pending_targets else suite
 
 
-def _row(site: Site, going: Going) -> dict[str, Any]:
-    """What came of a run, in the columns of its table."""
-    summary = going.looked.summary
+def _row(project: Project, snapshot: RunSnapshot) -> dict[str, Any]:
+    """Returns the table row of a run."""
+    summary = snapshot.run_summary.summary
     dev, holdout = summary["splits"].get("dev"), summary["splits"].get("holdout")
     difference = ""
     if dev and holdout and dev["pass_rate"] is not None and holdout["pass_rate"] is not None:
         difference = points(holdout["pass_rate"] - dev["pass_rate"])
-    mean, budget = summary["latency_ms"]["mean"], going.run.settings.budget_usd
-    anew = [] if budget is None else [f"--budget-usd={budget:.12g}"]
+    mean, budget = summary["latency_ms"]["mean"], snapshot.run.settings.budget_usd
+    budget_flags = [] if budget is None else [f"--budget-usd={budget:.12g}"]
     return {
-        "going": going,
-        "resume": command_of(site, [f"--resume={going.run.id}"]),
-        "retry": command_of(site, [f"--retry-errors={going.run.id}", *anew]),
+        "snapshot": snapshot,
+        "resume": shell_command(project, [f"--resume={snapshot.run.id}"]),
+        "retry": shell_command(project, [f"--retry-errors={snapshot.run.id}", *budget_flags]),
         "dev": dev,
         "holdout": holdout,
         "difference": difference,
@@ -118,70 +133,73 @@ def _row(site: Site, going: Going) -> dict[str, Any]:
     }
 
 
-def _notes(group: Group) -> list[str]:
-    """What goes with the numbers, each once; what is not of all runs says of which it is."""
-    of: dict[str, list[str]] = {}
-    for going in group.runs:
-        for note in (*going.looked.summary["split_notes"], *going.looked.notes):
-            of.setdefault(note, []).append(going.run.target.name)
-    whole = len(group.runs)
-    return [note if len(names) == whole else f"{', '.join(names)}: {note}" for note, names in of.items()]
+def _notes(group: GroupSnapshot) -> list[str]:
+    """Returns the notes on the numbers, each once; notes on some of the runs name these."""
+    targets_by_note: dict[str, list[str]] = {}
+    for snapshot in group.runs:
+        for note in (*snapshot.run_summary.summary["split_notes"], *snapshot.run_summary.notes):
+            targets_by_note.setdefault(note, []).append(snapshot.run.target.name)
+    run_count = len(group.runs)
+    return [
+        note if len(names) == run_count else f"{', '.join(names)}: {note}"
+        for note, names in targets_by_note.items()
+    ]
 
 
-# --- stopping and going on ---------------------------------------------------------------------------------
+# --- stopping and resuming ---------------------------------------------------------------------------------
 
 _STOPPING = "Stopping: calls under way get 1 second, and what finished is kept."
-_NOT_KNOWN = "It is not known which process makes this run. Stop it where it was started."
+_UNKNOWN_PROCESS = "It is not known which process makes this run. Stop it where it was started."
 
 
-@router.post("/starts/{group}/stop", dependencies=[Depends(form_of)])
+@router.post("/starts/{group}/stop", dependencies=[Depends(read_form)])
 def stop_start(request: Request, group: str) -> Response:
-    """Stop what was started, whichever of its runs is being made."""
-    site = site_of(request)
-    children = children_of(site)
-    start = children.find(group)
-    stopped = start is not None and children.stop(start)
+    """Stops the runs of a start."""
+    project = get_project(request)
+    processes = get_run_processes(project)
+    start = processes.find(group)
+    stopped = start is not None and processes.stop(start)
     if not stopped:
-        with site.store() as store:
-            for going in FollowedGroup(site, group).now(store).still:
-                stopped = children.stop_run(store, going.run) or stopped
-    visitor_of(request).tell(_STOPPING if stopped else "It has ended already.")
+        with project.store() as store:
+            for snapshot in GroupLiveView(project, group).snapshot(store).active_runs:
+                stopped = processes.stop_run(store, snapshot.run) or stopped
+    get_session(request).flash(_STOPPING if stopped else "It has ended already.")
     return RedirectResponse(f"/starts/{group}", 303)
 
 
 @router.post("/runs/{run_id}/stop")
-def stop(request: Request, run_id: str, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """Stop a run, wherever it was started."""
-    site = site_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
-        if children_of(site).stop_run(store, run):
-            told = _STOPPING
+def stop(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Stops a run, wherever it was started."""
+    project = get_project(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
+        if get_run_processes(project).stop_run(store, run):
+            message = _STOPPING
         else:
-            told = _NOT_KNOWN if store.claimed(run.id) else "Nobody is making this run any more."
-    visitor_of(request).tell(told)
+            message = _UNKNOWN_PROCESS if store.claimed(run.id) else "Nobody is making this run any more."
+    get_session(request).flash(message)
     return RedirectResponse(_back(form, run), 303)
 
 
 @router.post("/runs/{run_id}/resume")
-def resume(request: Request, run_id: str, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """Make what is missing of a run that was cut short."""
-    site, visitor = site_of(request), visitor_of(request)
-    with site.store() as store:
-        run = run_of(store, run_id)
-        why_not = why_not_resumed(store, run)
-    if why_not:
-        visitor.tell(why_not)
+def resume(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Resumes an interrupted run."""
+    project, session = get_project(request), get_session(request)
+    with project.store() as store:
+        run = load_run(store, run_id)
+        obstacle = reason_not_resumable(store, run)
+    if obstacle:
+        session.flash(obstacle)
         return RedirectResponse(_back(form, run), 303)
-    begun = children_of(site).resume(run)
-    if begun is None:
-        visitor.tell("This run is being made already.")
+    started_run = get_run_processes(project).resume(run)
+    if started_run is None:
+        session.flash("This run is being made already.")
         return RedirectResponse(_back(form, run), 303)
-    return RedirectResponse(f"/starts/{begun.group}", 303)
+    return RedirectResponse(f"/starts/{started_run.group}", 303)
 
 
-def _back(form: Form, run: Run) -> str:
-    """The page that a button was pressed on."""
+def _back(form: PageForm, run: Run) -> str:
+    """Returns the page that the button was on."""
     group = form.text("group")
     if group:
         check_group(group)

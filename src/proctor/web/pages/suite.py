@@ -1,4 +1,4 @@
-"""One suite: its versions, its cases and its runs, what changed between two versions, and its files."""
+"""The page of a suite: versions, cases, runs, changes between versions, and exports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from proctor.errors import UsageError
 from proctor.model import Case, Suite
 from proctor.plurals import counted
 from proctor.protocols import Store
-from proctor.reports import suites as told
+from proctor.reports import suites as suite_reports
 from proctor.reports.runs.serialize import counts_row
 from proctor.reports.suites import Described, Kept
 from proctor.safe_text import one_line
@@ -28,30 +28,30 @@ from proctor.services.suites.library import stored_suite
 from proctor.services.suites.overview import described, kept
 from proctor.services.suites.zip_upload import packed
 from proctor.suite_diff import Change, Changed, diff
-from proctor.web.project import Site, site_of
-from proctor.web.templates_env import NotThere, page
+from proctor.web.project import Project, get_project
+from proctor.web.templates_env import PageNotFound, render_page
 
 router = APIRouter()
 
-_CASES: Final = 50
-"""So many cases a page."""
-_FARTHEST: Final = 2**31
-"""No suite has a case there, and no store breaks at it."""
-_RUNS: Final = 10
-_VERSIONS: Final = 50
-"""So many are listed before somebody asks for the older ones."""
-_LINES: Final = 400
-"""So many lines of one changed text."""
-_CHANGED: Final = 200
-"""So many changed cases of a comparison are shown with what changed in them."""
+_PAGE_SIZE: Final = 50
+"""Cases on one page."""
+_MAX_POSITION: Final = 2**31
+"""No suite has a case there, and every store accepts it."""
+_MAX_RUNS: Final = 10
+_MAX_VERSIONS: Final = 50
+"""Number of versions listed unless the older ones are requested."""
+_MAX_DIFF_LINES: Final = 400
+"""Lines shown of one changed text."""
+_MAX_CHANGED_CASES: Final = 200
+"""Changed cases of a comparison that are shown with their changes."""
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class CaseEntry(Struct, frozen=True, kw_only=True):
     """A case in the table."""
 
     position: int
     case: Case
-    held: bool
+    is_held_out: bool
     graders: tuple[str, ...]
 
 
@@ -59,174 +59,180 @@ class Row(Struct, frozen=True, kw_only=True):
 def suite(
     request: Request, name: str, version: str = "", after: int = -1, case: int = -1, older: bool = False
 ) -> Response:
-    """One version: what is in it, and what was done with it."""
-    site = site_of(request)
-    after, case = (min(max(position, -1), _FARTHEST) for position in (after, case))
-    with _store(site, name) as store:
+    """Shows one version: its content and its runs."""
+    project = get_project(request)
+    after, case = (min(max(position, -1), _MAX_POSITION) for position in (after, case))
+    with _store(project, name) as store:
         header = _version(store, name, version)
-        found = described(store, header)
-        content = found.saved.suite.content
+        detail = described(store, header)
+        content = detail.saved.suite.content
         rows = [
-            _row(found, after + 1 + nth, stored.case)
-            for nth, stored in enumerate(islice(store.cases(content, after + 1), _CASES + 1))
+            _row(detail, after + 1 + offset, stored_case.case)
+            for offset, stored_case in enumerate(islice(store.cases(content, after + 1), _PAGE_SIZE + 1))
         ]
-        chosen = next(iter(store.cases(content, case)), None) if case >= 0 else None
-        runs = [(listed(store, run), run) for run in found.runs[:_RUNS]]
+        selected = next(iter(store.cases(content, case)), None) if case >= 0 else None
+        runs = [(listed(store, run), run) for run in detail.runs[:_MAX_RUNS]]
         versions = kept(store, name)
     newest_first = versions[::-1]
-    return page(
+    return render_page(
         request,
         "suite.html",
-        found=found,
-        suite=found.saved.suite,
-        answer=_answer(found),
-        versions=newest_first if older else newest_first[:_VERSIONS],
+        found=detail,
+        suite=detail.saved.suite,
+        answer=_headline(detail),
+        versions=newest_first if older else newest_first[:_MAX_VERSIONS],
         version_count=len(versions),
-        before=_before(versions, found.saved.suite),
-        rows=rows[:_CASES],
-        following=rows[_CASES - 1].position if len(rows) > _CASES else None,
+        before=_previous_version(versions, detail.saved.suite),
+        rows=rows[:_PAGE_SIZE],
+        following=rows[_PAGE_SIZE - 1].position if len(rows) > _PAGE_SIZE else None,
         after=after,
-        chosen=None if chosen is None else _row(found, case, chosen.case),
-        runs=[(run, None if one.sealed else counts_row(one.counts)) for one, run in runs],
+        chosen=None if selected is None else _row(detail, case, selected.case),
+        runs=[
+            (run, None if listed_run.sealed else counts_row(listed_run.counts)) for listed_run, run in runs
+        ],
         dialects={name: DIALECTS.get(name).written_form for name in writable_names()},
         command=f"proctor suites show {shell_quoted(f'{name}@{header.version}')} --cases",
     )
 
 
-def _store(site: Site, name: str) -> Any:
-    if not site.store_path.exists():
-        raise NotThere(f"There is no suite {name!r}: nothing was saved here yet.")
-    return site.store()
+def _store(project: Project, name: str) -> Any:
+    if not project.store_path.exists():
+        raise PageNotFound(f"There is no suite {name!r}: nothing was saved here yet.")
+    return project.store()
 
 
 def _version(store: Store, name: str, version: str) -> Suite:
-    """The version of a suite, or the current one.
+    """Returns a version of a suite, or the current one.
 
     Raises:
-        NotThere: there is none.
+        PageNotFound: there is none.
     """
     try:
-        found = store.suite(name) if not version else stored_suite(store, f"{name}@{version}")
+        suite = store.suite(name) if not version else stored_suite(store, f"{name}@{version}")
     except UsageError as error:
-        raise NotThere(str(error)) from None
-    if found is None or found.name != name:
-        raise NotThere(f"There is no suite {name!r} here. It may have been deleted.")
-    return found
+        raise PageNotFound(str(error)) from None
+    if suite is None or suite.name != name:
+        raise PageNotFound(f"There is no suite {name!r} here. It may have been deleted.")
+    return suite
 
 
-def _row(found: Described, position: int, case: Case) -> Row:
-    graders = dict.fromkeys(one.label or one.grader for one in case.assertions)
-    held = found.split_of(position) == "holdout"
-    return Row(position=position, case=case, held=held, graders=tuple(graders))
+def _row(detail: Described, position: int, case: Case) -> CaseEntry:
+    graders = dict.fromkeys(assertion.label or assertion.grader for assertion in case.assertions)
+    is_held_out = detail.split_of(position) == "holdout"
+    return CaseEntry(position=position, case=case, is_held_out=is_held_out, graders=tuple(graders))
 
 
-def _answer(found: Described) -> str:
-    suite = found.saved.suite
+def _headline(detail: Described) -> str:
+    suite = detail.saved.suite
     cases = counted(suite.case_count, "case")
-    if found.holdout is not None:
-        held = len(found.holdout)
-        cases += f", {suite.case_count - held:,} dev + {held:,} holdout"
-    runs = f"run {counted(len(found.runs), 'time')}" if found.runs else "not run yet"
+    if detail.holdout is not None:
+        holdout_count = len(detail.holdout)
+        cases += f", {suite.case_count - holdout_count:,} dev + {holdout_count:,} holdout"
+    runs = f"run {counted(len(detail.runs), 'time')}" if detail.runs else "not run yet"
     return f"{suite.title}: {cases}, {runs}"
 
 
-def _before(versions: list[Kept], suite: Suite) -> str | None:
-    """The version that stands before one in the list."""
-    names = [one.saved.suite.version for one in versions]
-    at = names.index(suite.version) if suite.version in names else 0
-    return names[at - 1] if at else None
+def _previous_version(versions: list[Kept], suite: Suite) -> str | None:
+    """Returns the version listed before another one."""
+    names = [saved.saved.suite.version for saved in versions]
+    index = names.index(suite.version) if suite.version in names else 0
+    return names[index - 1] if index else None
 
 
-# --- what changed ------------------------------------------------------------------------------------------
+# --- changes between versions ------------------------------------------------------------------------------
 
 
 @router.get("/suite/diff")
 def changes(request: Request, name: str, old: str = "", new: str = "") -> Response:
-    """What changed from one version to another; without a word of it, from the one before to the current."""
-    site = site_of(request)
-    with _store(site, name) as store:
+    """Shows what changed between two versions; by default between the last two."""
+    project = get_project(request)
+    with _store(project, name) as store:
         versions = kept(store, name)
         if not versions:
-            raise NotThere(f"There is no suite {name!r} here. It may have been deleted.")
+            raise PageNotFound(f"There is no suite {name!r} here. It may have been deleted.")
         if not old and len(versions) == 1:
             raise UsageError(f"The suite {name!r} has only one version, {versions[0].saved.suite.version}.")
-        in_turn = sorted(versions, key=lambda one: (one.saved.current, one.saved.saved_at))
-        first = _version(store, name, old or str(in_turn[-2].saved.suite.version))
+        by_age = sorted(versions, key=lambda saved: (saved.saved.current, saved.saved.saved_at))
+        first = _version(store, name, old or str(by_age[-2].saved.suite.version))
         second = _version(store, name, new)
-        found = diff(first, _cases(store, first), second, _cases(store, second))
-    return page(
+        suite_diff = diff(first, _cases(store, first), second, _cases(store, second))
+    return render_page(
         request,
         "suite_diff.html",
         name=name,
         old=first,
         new=second,
-        found=found,
-        answer=next(told.compared(one_line(first.title), one_line(second.title), found)),
-        versions=[one.saved.suite.version for one in versions],
-        changed=[(one, _parts(one)) for one in found.changed[:_CHANGED]],
-        header=[_part(change) for change in found.header],
-        left_out=max(0, len(found.changed) - _CHANGED),
+        found=suite_diff,
+        answer=next(suite_reports.compared(one_line(first.title), one_line(second.title), suite_diff)),
+        versions=[saved.saved.suite.version for saved in versions],
+        changed=[(saved, _describe_changes(saved)) for saved in suite_diff.changed[:_MAX_CHANGED_CASES]],
+        header=[_describe_change(change) for change in suite_diff.header],
+        left_out=max(0, len(suite_diff.changed) - _MAX_CHANGED_CASES),
         command=f"proctor suites diff {shell_quoted(name)} {first.version} {second.version}",
     )
 
 
 def _cases(store: Store, suite: Suite) -> Any:
-    return (stored.case for stored in store.cases(suite.content))
+    return (stored_case.case for stored_case in store.cases(suite.content))
 
 
-def _parts(changed: Changed) -> list[dict[str, Any]]:
-    return [_part(change) for change in changed.changes]
+def _describe_changes(changed: Changed) -> list[dict[str, Any]]:
+    return [_describe_change(change) for change in changed.changes]
 
 
-def _part(change: Change) -> dict[str, Any]:
-    """A change; one of a text of several lines as lines that went and came, with those around them."""
+def _describe_change(change: Change) -> dict[str, Any]:
+    """Returns a change; for texts of several lines the removed and added lines with context."""
     old, new = change.old, change.new
     lines: list[tuple[str, str]] = []
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
-        told_so = unified_diff(old.split("\n"), new.split("\n"), n=2, lineterm="")
-        lines = [(line[:1], line[1:]) for line in islice(told_so, 2, 2 + _LINES) if not line.startswith("@@")]
+        diff_lines = unified_diff(old.split("\n"), new.split("\n"), n=2, lineterm="")
+        lines = [
+            (line[:1], line[1:])
+            for line in islice(diff_lines, 2, 2 + _MAX_DIFF_LINES)
+            if not line.startswith("@@")
+        ]
     return {"field": change.field, "old": old, "new": new, "lines": lines}
 
 
-# --- its files ---------------------------------------------------------------------------------------------
+# --- exports -----------------------------------------------------------------------------------------------
 
 
 @router.get("/suite/export")
 def export(
     request: Request, name: str, to: str = LOSSLESS, version: str = "", lossy: bool = False
 ) -> Response:
-    """A version as a file of any dialect that is written, or what that dialect cannot say of it."""
-    site = site_of(request)
-    with _store(site, name) as store:
+    """Sends a version in another dialect, or shows what that dialect cannot express."""
+    project = get_project(request)
+    with _store(project, name) as store:
         suite = _version(store, name, version)
-        made = converted(suite, _cases(store, suite), to, lossy=lossy)
-    if made.failed:
-        wrong = {problem.case for problem in made.problems if problem.level == "error"} - {None}
+        conversion = converted(suite, _cases(store, suite), to, lossy=lossy)
+    if conversion.failed:
+        failed_cases = {problem.case for problem in conversion.problems if problem.level == "error"} - {None}
         flags = f"--to {to} --lossy" + (" -o FOLDER/" if DIALECTS.get(to).reads_folders else "")
-        what = counted(len(wrong), "case") if wrong else "the suite"
-        return page(
+        scope = counted(len(failed_cases), "case") if failed_cases else "the suite"
+        return render_page(
             request,
             "suite_export.html",
             409,
             suite=suite,
             to=to,
             lossy=lossy,
-            problems=made.problems[:200],
-            left_out=max(0, len(made.problems) - 200),
-            answer=f"Dialect {to} cannot say everything of {what}",
+            problems=conversion.problems[:200],
+            left_out=max(0, len(conversion.problems) - 200),
+            answer=f"Dialect {to} cannot say everything of {scope}",
             command=f"proctor suites export {shell_quoted(f'{name}@{suite.version}')} {flags}",
         )
-    return _download(made)
+    return _download(conversion)
 
 
-def _download(made: Converted) -> Response:
-    """The files; several as a zip archive."""
-    if made.files.keys() == {MAIN}:
-        data, file_name = made.files[MAIN], made.name_hint
+def _download(conversion: Converted) -> Response:
+    """Returns the files; several as a zip archive."""
+    if conversion.files.keys() == {MAIN}:
+        data, file_name = conversion.files[MAIN], conversion.name_hint
         kind = "application/yaml" if file_name.endswith((".yaml", ".yml")) else "application/jsonl"
     else:
-        data = packed({path or made.name_hint: content for path, content in made.files.items()})
-        file_name, kind = f"{made.stem}.zip", "application/zip"
+        data = packed({path or conversion.name_hint: content for path, content in conversion.files.items()})
+        file_name, kind = f"{conversion.stem}.zip", "application/zip"
     plain = file_name.encode("ascii", "replace").decode().replace("?", "_").replace('"', "_")
     disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(file_name, safe='')}"
     return Response(

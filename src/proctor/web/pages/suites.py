@@ -1,4 +1,4 @@
-"""Suites: what is saved, what changed since it was run last, and what was deleted and can be had back."""
+"""The page Suites: saved suites, changes since their last run, and deleted versions that can be restored."""
 
 from __future__ import annotations
 
@@ -23,60 +23,66 @@ from proctor.services.suites.overview import Overview, overviews
 from proctor.services.suites.suite_sources import BUILTIN, TIERS
 from proctor.services.suites.trash import Discarded, Trash
 from proctor.stores import STORES
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import Site, site_of
-from proctor.web.security import Form, form_of
-from proctor.web.templates_env import page, url
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import Project, get_project
+from proctor.web.security import PageForm, read_form
+from proctor.web.templates_env import render_page, url
 
 router = APIRouter()
 
 SORTS: dict[str, tuple[str, Callable[[Overview], Any], bool]] = {
-    "name": ("Suite", lambda one: one.name.casefold(), False),
-    "cases": ("Cases", lambda one: one.current.suite.case_count, True),
-    "saved": ("Saved", lambda one: one.current.saved_at, True),
-    "runs": ("Runs", lambda one: one.runs, True),
+    "name": ("Suite", lambda overview: overview.name.casefold(), False),
+    "cases": ("Cases", lambda overview: overview.current.suite.case_count, True),
+    "saved": ("Saved", lambda overview: overview.current.saved_at, True),
+    "runs": ("Runs", lambda overview: overview.runs, True),
 }
-"""What the list can be sorted by: its heading, its value, and whether the largest comes first."""
-_AT_ONCE = 100
-"""So many suites a page."""
-_BUILTIN = tuple(f"{BUILTIN}{tier}" for tier in TIERS)
-_UNDO = 10
-"""So many deleted versions are offered back."""
+"""Sort orders of the list: heading, key, and whether the largest comes first."""
+_PAGE_SIZE = 100
+"""Suites on one page."""
+_BUILTIN_NAMES = tuple(f"{BUILTIN}{tier}" for tier in TIERS)
+_MAX_DELETED = 10
+"""Deleted versions that are offered for restoring."""
 
 
-class Entry(Struct, frozen=True, kw_only=True):
-    """A suite as the list has it."""
+class SuiteEntry(Struct, frozen=True, kw_only=True):
+    """A suite in the list."""
 
     suite: Overview
     counts: dict[str, Any] | None
-    """What its last run came to; None where there is none, or it is of the holdout alone."""
+    """The result of its last run; None if there is none or it is of the holdout alone."""
 
 
 @router.get("/suites")
 def suites(
     request: Request, sort: str = "name", down: bool = False, after: str = "", find: str = ""
 ) -> Response:
-    """Every suite once."""
-    site = site_of(request)
+    """Lists every suite once."""
+    project = get_project(request)
     sort = sort if sort in SORTS else "name"
-    if not site.store_path.exists():  # looking at nothing makes nothing
-        return page(
-            request, "suites.html", entries=[], answer=_answer([]), deleted=[], tiers=_BUILTIN, **_state()
+    if not project.store_path.exists():  # showing an empty list creates no store
+        return render_page(
+            request,
+            "suites.html",
+            entries=[],
+            answer=_headline([]),
+            deleted=[],
+            tiers=_BUILTIN_NAMES,
+            **_state(),
         )
-    with site.store() as store:
-        found = overviews(store)
-        fitting = [one for one in found if find.casefold() in one.name.casefold()]
-        fitting.sort(key=SORTS[sort][1], reverse=SORTS[sort][2] != down)
-        shown, following = _from(fitting, after)
-        entries = [_entry(store, one) for one in shown]
-        deleted = deleted_in(site, store)
-    return page(
+    with project.store() as store:
+        all_suites = overviews(store)
+        matching = [overview for overview in all_suites if find.casefold() in overview.name.casefold()]
+        matching.sort(key=SORTS[sort][1], reverse=SORTS[sort][2] != down)
+        page_suites, following = _slice_page(matching, after)
+        entries = [_make_entry(store, overview) for overview in page_suites]
+        deleted = deleted_in(project, store)
+    return render_page(
         request,
         "suites.html",
         entries=entries,
-        answer=_answer(found),
+        answer=_headline(all_suites),
         deleted=deleted,
-        tiers=_BUILTIN,
+        tiers=_BUILTIN_NAMES,
         **_state(sort, down=down, find=find, following=following, after=after),
     )
 
@@ -94,72 +100,72 @@ def _state(
     }
 
 
-def _from(found: list[Overview], after: str) -> tuple[list[Overview], str]:
-    """One page of suites, and the name after which the next one begins."""
-    names = [one.name for one in found]
-    begin = names.index(after) + 1 if after in names else 0
-    shown = found[begin : begin + _AT_ONCE]
-    return shown, shown[-1].name if begin + _AT_ONCE < len(found) else ""
+def _slice_page(all_suites: list[Overview], after: str) -> tuple[list[Overview], str]:
+    """Returns one page of suites, and the name after which the next page begins."""
+    names = [overview.name for overview in all_suites]
+    start = names.index(after) + 1 if after in names else 0
+    page_suites = all_suites[start : start + _PAGE_SIZE]
+    return page_suites, page_suites[-1].name if start + _PAGE_SIZE < len(all_suites) else ""
 
 
-def _answer(found: list[Overview]) -> str:
-    if not found:
+def _headline(all_suites: list[Overview]) -> str:
+    if not all_suites:
         return "No suite is saved yet"
-    changed = sum(one.changed for one in found)
-    run = sum(one.last is not None for one in found)
-    suites = counted(len(found), "suite")
+    changed = sum(overview.changed for overview in all_suites)
+    run = sum(overview.last is not None for overview in all_suites)
+    suites = counted(len(all_suites), "suite")
     if not run:
-        return f"{suites}, {'not' if len(found) == 1 else 'none'} run yet"
+        return f"{suites}, {'not' if len(all_suites) == 1 else 'none'} run yet"
     if not changed:
-        return f"{suites}, none changed since {'its' if len(found) == 1 else 'their'} last run"
+        return f"{suites}, none changed since {'its' if len(all_suites) == 1 else 'their'} last run"
     return f"{suites}, {changed:,} changed since {'its' if changed == 1 else 'their'} last run"
 
 
-def _entry(store: Store, one: Overview) -> Entry:
-    if one.last is None:
-        return Entry(suite=one, counts=None)
-    came = listed(store, one.last)
-    return Entry(suite=one, counts=None if came.sealed else counts_row(came.counts))
+def _make_entry(store: Store, overview: Overview) -> SuiteEntry:
+    if overview.last is None:
+        return SuiteEntry(suite=overview, counts=None)
+    listed_run = listed(store, overview.last)
+    return SuiteEntry(suite=overview, counts=None if listed_run.sealed else counts_row(listed_run.counts))
 
 
-# --- deleting, and having back -----------------------------------------------------------------------------
+# --- deleting and restoring --------------------------------------------------------------------------------
 
 
-def trash_of(site: Site) -> Callable[[], AbstractContextManager[Store]]:
-    """Opens the store with what was deleted from the site's."""
-    return partial(_opened, f"{site.store_path}-trash")
+def get_trash_opener(project: Project) -> Callable[[], AbstractContextManager[Store]]:
+    """Returns a function that opens the project's store of deleted suites."""
+    return partial(_open_store, f"{project.store_path}-trash")
 
 
-def _opened(path: str) -> AbstractContextManager[Store]:
+def _open_store(path: str) -> AbstractContextManager[Store]:
     return closing(STORES.get("sqlite")(path))
 
 
-def deleted_in(site: Site, store: Store) -> list[Discarded]:
-    """What can be had back, the last first; nothing where nothing was ever deleted."""
-    if not site.store_path.with_name(f"{site.store_path.name}-trash").exists():
+def deleted_in(project: Project, store: Store) -> list[Discarded]:
+    """Returns what can be restored, last deleted first."""
+    if not project.store_path.with_name(f"{project.store_path.name}-trash").exists():
         return []
-    return Trash(store, trash_of(site)).discarded()[:_UNDO]
+    return Trash(store, get_trash_opener(project)).discarded()[:_MAX_DELETED]
 
 
 @router.post("/suite/delete")
-def delete(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """Delete a version, or all versions of a suite; they can be had back."""
-    site, name = site_of(request), form.text("name")
-    with site.store() as store:
-        gone = Trash(store, trash_of(site)).discard(name, form.text("version") or None)
-    what = in_words([one.version or "" for one in gone], 5)
-    visitor_of(request).tell(f"Deleted {one_line(name)} {what}. It can be had back below.")
+def delete(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Deletes a version or all versions of a suite; they can be restored."""
+    project, name = get_project(request), form.text("name")
+    with project.store() as store:
+        deleted_versions = Trash(store, get_trash_opener(project)).discard(name, form.text("version") or None)
+    version_names = in_words([overview.version or "" for overview in deleted_versions], 5)
+    get_session(request).flash(f"Deleted {one_line(name)} {version_names}. It can be had back below.")
     return RedirectResponse("/suites#deleted", 303)
 
 
 @router.post("/suite/undo")
-def undo(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
-    """Have a deleted version back, as it was."""
-    site = site_of(request)
+def undo(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Restores a deleted version."""
+    project = get_project(request)
     try:
-        with site.store() as store:
-            suite = Trash(store, trash_of(site)).restore(form.text("name"), form.text("version"))
+        with project.store() as store:
+            suite = Trash(store, get_trash_opener(project)).restore(form.text("name"), form.text("version"))
     except StoreError as error:
         raise UsageError(str(error)) from None
-    visitor_of(request).tell(f"{one_line(suite.title)} is back as it was.")
+    get_session(request).flash(f"{one_line(suite.title)} is back as it was.")
     return RedirectResponse(url("/suite", name=suite.name, version=suite.version), 303)

@@ -1,4 +1,4 @@
-"""What became of a target over time: its stored runs of a suite in one sentence, a chart and a table."""
+"""The page Trends: the runs of a suite on one target over time, in a sentence, a chart and a table."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from proctor.protocols import Store
 from proctor.reports.drift.chart import chart
 from proctor.reports.drift.text import COLUMNS, Drifted, rows, sentences
 from proctor.services.analysis.drift import Drifting, Found, Wanted, held_out, moment
-from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import Site, site_of
-from proctor.web.tasks import Desk, Task, Told, desk_of, followed
-from proctor.web.templates_env import NotThere, page, part, url
+from proctor.web.browser_sessions import get_session
+from proctor.web.project import Project, get_project
+from proctor.web.tasks import ProgressCallback, Task, TaskRunner, get_task_runner, stream_task
+from proctor.web.templates_env import PageNotFound, render_fragment, render_page, url
 
 router = APIRouter()
 
-_PATIENCE_S = 1.0
+_TIMEOUT_S = 1.0
 """What is read within this time is shown at once."""
-_DRAWN_S = 60.0
-"""So long a picture is waited for, which the page before it has asked for already."""
+_CHART_TIMEOUT_S = 60.0
+"""How long the chart waits for the task that the page has started."""
 _SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)"[^>]*?\bheight="([\d.]+)"')
 
 
-class Pair(Struct, frozen=True, kw_only=True):
+class TrendKey(Struct, frozen=True, kw_only=True):
     """A suite and a target with their runs."""
 
     suite: str
@@ -46,12 +46,12 @@ class Pair(Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """Where its trend is shown."""
+        """The address of its trend."""
         return url("/trends", suite=self.digest, target=self.target)
 
 
-class Given(Struct, frozen=True, kw_only=True):
-    """What the address says; each word as it was written, and empty where it says nothing."""
+class TrendQuery(Struct, frozen=True, kw_only=True):
+    """The parameters of the address as texts; empty if absent."""
 
     suite: str = ""
     target: str = ""
@@ -60,51 +60,51 @@ class Given(Struct, frozen=True, kw_only=True):
     baseline: str = ""
 
     @property
-    def query(self) -> dict[str, str]:
-        """The words for another address."""
+    def parameters(self) -> dict[str, str]:
+        """The parameters for another address."""
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
 
 class Trend(Struct, frozen=True, kw_only=True):
-    """What the runs show, with its picture."""
+    """The report on the runs, with its chart."""
 
-    drifted: Drifted
-    """Without looks."""
+    report: Drifted
+    """Without holdout accesses."""
     light: str
     dark: str
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """The width and height of the picture."""
-        found = _SIZE.search(self.light)
-        return None if found is None else (round(float(found[1])), round(float(found[2])))
+        """The width and height of the chart."""
+        match = _SIZE.search(self.light)
+        return None if match is None else (round(float(match[1])), round(float(match[2])))
 
 
 @router.get("/trends")
 def trends(
     request: Request, suite: str = "", target: str = "", since: str = "", until: str = "", baseline: str = ""
 ) -> Response:
-    """What became of a target over time, or a choice of targets."""
-    given = Given(suite=suite, target=target, since=since, until=until, baseline=baseline)
-    site = site_of(request)
-    if not site.store_path.exists():  # looking at nothing makes nothing
-        return _choice(request, ())
-    with site.store() as store:
-        stored = list(store.runs())
+    """Shows a trend, or lists targets to choose from."""
+    query = TrendQuery(suite=suite, target=target, since=since, until=until, baseline=baseline)
+    project = get_project(request)
+    if not project.store_path.exists():  # showing an empty list creates no store
+        return _choose_page(request, ())
+    with project.store() as store:
+        all_runs = list(store.runs())
         if not (suite or target):
-            return _choice(request, stored)
+            return _choose_page(request, all_runs)
         try:
-            found = _found(store, site, stored, given)
+            selection = _find_runs(store, project, all_runs, query)
         except (NothingSelected, UsageError, StoreError) as error:
-            return _refused(request, stored, given, str(error))
-    task = _asked(desk_of(request), site, found)
-    if not task.wait(_PATIENCE_S):
-        return page(request, "trends_reading.html", task=task, count=len(found.runs))
+            return _refused_page(request, all_runs, query, str(error))
+    task = _submit_trend(get_task_runner(request), project, selection)
+    if not task.wait(_TIMEOUT_S):
+        return render_page(request, "trends_reading.html", task=task, count=len(selection.runs))
     try:
         trend = task.result()
     except ProctorError as error:
-        return _refused(request, stored, given, str(error))
-    return _shown(request, trend, found, given)
+        return _refused_page(request, all_runs, query, str(error))
+    return _trend_page(request, trend, selection, query)
 
 
 @router.get("/trends/chart.svg")
@@ -117,14 +117,14 @@ def trend_chart(
     baseline: str = "",
     dark: bool = False,
 ) -> Response:
-    """The same as a picture."""
-    given = Given(suite=suite, target=target, since=since, until=until, baseline=baseline)
-    site = site_of(request)
-    with site.store() as store:
-        found = _found(store, site, list(store.runs()), given)
-    task = _asked(desk_of(request), site, found)
-    if not task.wait(_DRAWN_S):
-        raise NotThere("This picture is still being drawn.")
+    """Sends the chart of a trend."""
+    query = TrendQuery(suite=suite, target=target, since=since, until=until, baseline=baseline)
+    project = get_project(request)
+    with project.store() as store:
+        selection = _find_runs(store, project, list(store.runs()), query)
+    task = _submit_trend(get_task_runner(request), project, selection)
+    if not task.wait(_CHART_TIMEOUT_S):
+        raise PageNotFound("This picture is still being drawn.")
     trend = task.result()
     headers = {"cache-control": "private, max-age=60"}
     return Response(trend.dark if dark else trend.light, media_type="image/svg+xml", headers=headers)
@@ -132,98 +132,108 @@ def trend_chart(
 
 @router.get("/trends/events")
 def trend_events(request: Request, task: str) -> Response:
-    """How far the reading of runs is."""
-    return followed(desk_of(request), task, lambda one: part(request, "reading_section.html", task=one))
+    """Streams the progress of a trend."""
+    return stream_task(
+        get_task_runner(request),
+        task,
+        lambda reading_task: render_fragment(request, "reading_section.html", task=reading_task),
+    )
 
 
-def _found(store: Store, site: Site, stored: Sequence[Run], given: Given) -> Found:
-    """The runs that are meant; suite and target are looked up among those that were run, and nowhere else."""
-    named = [run for run in stored if given.suite in ("", run.suite.digest, run.suite.name, run.suite.title)]
-    if not named:
+def _find_runs(store: Store, project: Project, all_runs: Sequence[Run], query: TrendQuery) -> Found:
+    """Returns the runs of a query; suite and target are looked up only among stored runs."""
+    suite_runs = [
+        run for run in all_runs if query.suite in ("", run.suite.digest, run.suite.name, run.suite.title)
+    ]
+    if not suite_runs:
         raise NothingSelected("No run of this suite is stored.")
-    fitting = [run for run in named if given.target in ("", run.target.name)]
-    if not fitting:
+    matching = [run for run in suite_runs if query.target in ("", run.target.name)]
+    if not matching:
         raise NothingSelected("No run of this suite on this target is stored.")
     now = datetime.now(UTC)
-    wanted = Wanted(
-        suite=fitting[0].suite.digest if given.suite else None,
-        target=given.target or None,
-        since=moment(given.since, now) if given.since else None,
-        until=moment(given.until, now, ends=True) if given.until else None,
-        baseline=given.baseline or None,
+    drift_request = Wanted(
+        suite=matching[0].suite.digest if query.suite else None,
+        target=query.target or None,
+        since=moment(query.since, now) if query.since else None,
+        until=moment(query.until, now, ends=True) if query.until else None,
+        baseline=query.baseline or None,
     )
-    return Drifting(store, site.environ, site.config).find(wanted)
+    return Drifting(store, project.environ, project.config).find(drift_request)
 
 
-def _asked(desk: Desk, site: Site, found: Found) -> Task[Trend]:
-    """The task that reads the runs: one that is under way or done, or a new one."""
+def _submit_trend(tasks: TaskRunner, project: Project, selection: Found) -> Task[Trend]:
+    """Returns the task that reads the runs: one that is running or done, or a new one."""
 
-    def make(told: Told) -> Trend:
-        with site.store() as store:
-            drifted = Drifting(store, site.environ, site.config).gathered(found, told)
-        drawn = chart(drifted)
-        return Trend(drifted=drifted, light=drawn.svg(), dark=drawn.svg(dark=True))
+    def load_trend(on_progress: ProgressCallback) -> Trend:
+        with project.store() as store:
+            report = Drifting(store, project.environ, project.config).gathered(selection, on_progress)
+        picture = chart(report)
+        return Trend(report=report, light=picture.svg(), dark=picture.svg(dark=True))
 
-    key = ("trends", tuple(encode(run) for run in found.runs), found.notes)
-    return desk.ask(key, make, "runs read")
+    key = ("trends", tuple(encode(run) for run in selection.runs), selection.notes)
+    return tasks.submit(key, load_trend, "runs read")
 
 
-def _shown(request: Request, trend: Trend, found: Found, given: Given) -> Response:
-    drifted = trend.drifted
-    shown = held_out(drifted)
-    if shown is not None:
-        with site_of(request).store() as store:
-            visitor_of(request).looks_at(store, shown)
-            drifted = replace(drifted, looks=len(store.looks(shown.suite.digest)))
-    answer, *rest = sentences(drifted)
-    return page(
+def _trend_page(request: Request, trend: Trend, selection: Found, query: TrendQuery) -> Response:
+    report = trend.report
+    holdout_run = held_out(report)
+    if holdout_run is not None:
+        with get_project(request).store() as store:
+            get_session(request).record_access(store, holdout_run)
+            report = replace(report, looks=len(store.looks(holdout_run.suite.digest)))
+    answer, *other_sentences = sentences(report)
+    return render_page(
         request,
         "trends.html",
-        run=drifted.last,
+        run=report.last,
         answer=answer,
-        sentences=rest,
+        sentences=other_sentences,
         columns=COLUMNS,
-        rows=list(rows(drifted.drift))[::-1],
+        rows=list(rows(report.drift))[::-1],
         size=trend.size,
-        given=given,
-        runs=found.runs,
-        light=url("/trends/chart.svg", **given.query),
-        dark=url("/trends/chart.svg", **given.query, dark=1),
-        command=_command(drifted.last, given),
+        query=query,
+        runs=selection.runs,
+        light=url("/trends/chart.svg", **query.parameters),
+        dark=url("/trends/chart.svg", **query.parameters, dark=1),
+        command=_command(report.last, query),
     )
 
 
-def _command(run: Run, given: Given) -> str:
-    words = ["proctor", "drift", run.suite.digest[:19], "--target", shlex.quote(run.target.name)]
+def _command(run: Run, query: TrendQuery) -> str:
+    command = ["proctor", "drift", run.suite.digest[:19], "--target", shlex.quote(run.target.name)]
     for flag in ("since", "until", "baseline"):
-        if getattr(given, flag):
-            words += [f"--{flag}", shlex.quote(getattr(given, flag))]
-    return " ".join(words)
+        if getattr(query, flag):
+            command += [f"--{flag}", shlex.quote(getattr(query, flag))]
+    return " ".join(command)
 
 
 # --- choosing ----------------------------------------------------------------------------------------------
 
 
-def _choice(request: Request, stored: Sequence[Run]) -> Response:
-    pairs = _pairs(stored)
-    if len(pairs) == 1:
-        return RedirectResponse(pairs[0].address, 303)
-    return page(request, "trends_choose.html", pairs=pairs, wrong="", given=None, any_run=bool(stored))
+def _choose_page(request: Request, all_runs: Sequence[Run]) -> Response:
+    keys = _list_keys(all_runs)
+    if len(keys) == 1:
+        return RedirectResponse(keys[0].address, 303)
+    return render_page(
+        request, "trends_choose.html", pairs=keys, wrong="", query=None, any_run=bool(all_runs)
+    )
 
 
-def _refused(request: Request, stored: Sequence[Run], given: Given, why: str) -> Response:
-    pairs = _pairs(stored)
-    return page(request, "trends_choose.html", 400, pairs=pairs, wrong=why, given=given, any_run=bool(stored))
+def _refused_page(request: Request, all_runs: Sequence[Run], query: TrendQuery, error_text: str) -> Response:
+    keys = _list_keys(all_runs)
+    return render_page(
+        request, "trends_choose.html", 400, pairs=keys, wrong=error_text, query=query, any_run=bool(all_runs)
+    )
 
 
-def _pairs(stored: Sequence[Run]) -> list[Pair]:
-    """Every suite and target with two runs that can be held against each other, the newest first."""
+def _list_keys(all_runs: Sequence[Run]) -> list[TrendKey]:
+    """Returns every suite and target with at least two comparable runs, newest first."""
     groups: dict[tuple[str, str], list[Run]] = {}
-    for run in stored:
+    for run in all_runs:
         if run.status == "finished" and run.regrade_of is None and run.imported is None:
             groups.setdefault((run.suite.digest, target_digest(run.target)), []).append(run)
     return [
-        Pair(
+        TrendKey(
             suite=runs[0].suite.title,
             target=runs[0].target.name,
             digest=runs[0].suite.digest,

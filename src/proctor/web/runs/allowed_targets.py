@@ -1,4 +1,4 @@
-"""Who may be asked from a page: by a name of the project's own files, or as a model of a known service."""
+"""The targets that a page may call: names of the project's own files, and models of known services."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from proctor.targets.parse import parse_target
 
 T = TypeVar("T")
 
-_TYPED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
+_TARGET_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _ADDRESS = re.compile(r"@\s*https?://.*", re.DOTALL | re.IGNORECASE)
 SPLITS: Final[tuple[Split, ...]] = ("all", "dev", "holdout")
 
 
-class Usual:
-    """What counts where nothing is chosen: what the project's `proctor.toml` says, else what is usual."""
+class ProjectDefaults:
+    """Values of fields that are left empty: from `proctor.toml`, else the general default."""
 
     def __init__(self, config: Config) -> None:
-        """Of a project.
+        """Reads the flags of a project.
 
         Args:
             config: its `proctor.toml`.
@@ -36,12 +36,12 @@ class Usual:
         self._flags: dict[str, Any] = config.flags
 
     def value(self, flag: str, kind: type[T]) -> T | None:
-        """The value of a flag; None where there is none of that kind, which the command line would refuse."""
+        """Returns the value of a flag; None if it is unset or of a type that the command line refuses."""
         value = self._flags.get(flag)
         return value if isinstance(value, kind) and isinstance(value, bool) == (kind is bool) else None
 
     def texts(self, *flags: str) -> tuple[str, ...]:
-        """The values of a flag that may be repeated, by the first of its names that is there."""
+        """Returns the values of a repeatable flag, under the first of its names that is set."""
         for flag in flags:
             value = self._flags.get(flag, [])
             if value:
@@ -49,18 +49,18 @@ class Usual:
         return ()
 
     def number(self, flag: str) -> float | None:
-        """The number of a flag."""
-        whole = self.value(flag, int)
-        return self.value(flag, float) if whole is None else float(whole)
+        """Returns the number of a flag."""
+        integer = self.value(flag, int)
+        return self.value(flag, float) if integer is None else float(integer)
 
     @property
     def split(self) -> Split:
-        """Which cases are asked."""
-        return next((one for one in SPLITS if one == self._flags.get("split")), "all")
+        """The default split."""
+        return next((split for split in SPLITS if split == self._flags.get("split")), "all")
 
 
-class Project(Struct, frozen=True, kw_only=True):
-    """The folder in which runs are made, and what it says."""
+class RunContext(Struct, frozen=True, kw_only=True):
+    """The folder in which runs are started, with its configuration and targets."""
 
     folder: Path
     environ: Mapping[str, str]
@@ -68,74 +68,74 @@ class Project(Struct, frozen=True, kw_only=True):
     names: Names
 
     @property
-    def usual(self) -> Usual:
-        """What counts where nothing is chosen."""
-        return Usual(self.config)
+    def defaults(self) -> ProjectDefaults:
+        """Values of fields that are left empty."""
+        return ProjectDefaults(self.config)
 
 
-class Offered(Struct, frozen=True):
-    """Somebody who may be asked, by name."""
+class AllowedTarget(Struct, frozen=True):
+    """A target that may be called by name."""
 
     name: str
-    what: str
-    """Its kind, and the model where there is one; nothing else of it."""
+    description: str
+    """Its kind, and its model if there is one; nothing else."""
     missing: tuple[str, ...] = ()
-    """The variables that it names and that are not set."""
+    """Environment variables that it names and that are not set."""
 
 
-class Offer(Struct, frozen=True):
-    """Everybody who may be asked by name, and what is wrong with the file that names them."""
+class AllowedTargets(Struct, frozen=True):
+    """All targets that may be called by name, and what is wrong with the targets file."""
 
-    targets: tuple[Offered, ...]
-    wrong: str = ""
+    targets: tuple[AllowedTarget, ...]
+    error: str = ""
 
     @property
     def names(self) -> frozenset[str]:
-        """The names."""
-        return frozenset(one.name for one in self.targets)
+        """The names of the targets."""
+        return frozenset(target.name for target in self.targets)
 
 
-def offer_of(project: Project) -> Offer:
-    """Who may be asked by name: the targets of the project's files, and those that are built in."""
-    # A command line may say more than a page should.
+def list_allowed_targets(context: RunContext) -> AllowedTargets:
+    """Lists the targets that may be called by name: those of the project's files and the built-in ones."""
+    # A command line may contain secrets, so it is not shown.
     kinds_with_models = {kind.name for kind in iter_kinds() if kind.is_typed_in_web or kind.web_note} | {"→"}
     notes = {kind.name: kind.web_note for kind in iter_kinds() if kind.web_note}
-    found, wrong = list[Offered](), ""
+    targets, file_error = list[AllowedTarget](), ""
     try:
-        file = project.names.file
-        for one in file.listed(project.environ) if file is not None else ():
-            model = _ADDRESS.sub("", one.what) if one.kind in kinds_with_models else ""
-            found.append(Offered(one.name, f"{one.kind} {model}".strip(), one.unset))
-        wrong = "\n".join(map(str, file.errors if file is not None else ()))
+        file = context.names.file
+        for target in file.listed(context.environ) if file is not None else ():
+            model = _ADDRESS.sub("", target.what) if target.kind in kinds_with_models else ""
+            targets.append(AllowedTarget(target.name, f"{target.kind} {model}".strip(), target.unset))
+        file_error = "\n".join(map(str, file.errors if file is not None else ()))
     except ProctorError as error:
-        wrong = str(error)
-    usual, known = project.usual, {one.name for one in found}
-    for name in dict.fromkeys((*usual.texts("target", "model"), *usual.texts("judge"), *sorted(notes))):
-        if name not in known:
-            found.append(Offered(name, notes.get(name, "named in proctor.toml")))
-    return Offer(tuple(found), wrong)
+        file_error = str(error)
+    defaults, known_names = context.defaults, {target.name for target in targets}
+    for name in dict.fromkeys((*defaults.texts("target", "model"), *defaults.texts("judge"), *sorted(notes))):
+        if name not in known_names:
+            targets.append(AllowedTarget(name, notes.get(name, "named in proctor.toml")))
+    return AllowedTargets(tuple(targets), file_error)
 
 
-def check_named(word: str, offer: Offer, environ: Mapping[str, str]) -> None:
-    """Refuse whoever may not be asked from a page.
+def check_allowed(name: str, allowed_targets: AllowedTargets, environ: Mapping[str, str]) -> None:
+    """Refuses a target that may not be called from a page.
 
     Raises:
-        UsageError: the word is neither offered nor a model of a known service.
+        UsageError: it is neither listed nor a model of a known service.
     """
-    if word in offer.names:
+    if name in allowed_targets.names:
         return
-    if not _TYPED.fullmatch(word) or "://" in word or ".." in word:
-        raise UsageError(_not_from_here(word))
+    if not _TARGET_PATTERN.fullmatch(name) or "://" in name or ".." in name:
+        raise UsageError(_not_allowed_message(name))
     try:
-        kind = get_kind(parse_target(word, Params(), environ))
+        kind = get_kind(parse_target(name, Params(), environ))
     except UsageError as error:
-        raise UsageError(f"{_not_from_here(word)} {error}" if ":" not in word else str(error)) from None
+        raise UsageError(f"{_not_allowed_message(name)} {error}" if ":" not in name else str(error)) from None
     if not kind.is_typed_in_web:
-        raise UsageError(_not_from_here(word))
+        raise UsageError(_not_allowed_message(name))
 
 
-def _not_from_here(word: str) -> str:
+def _not_allowed_message(name: str) -> str:
     return (
-        f"{word[:80]!r} cannot be asked from here. Choose a name of targets.yaml, echo or local, or type a "
+        f"{name[:80]!r} cannot be asked from here. Choose a name of targets.yaml, echo or local, or type a "
         "model of a service, such as openai:gpt-5.2. Anything else needs a name in targets.yaml first."
     )

@@ -1,4 +1,4 @@
-"""The charts of a run's page: their numbers as tables, and their drawings, made once for the same numbers."""
+"""The charts of a run's page, as tables and as SVG; cached for the same numbers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from proctor.reports.runs.histogram import HEIGHT, WIDTH, Class, dollars, times
 from proctor.services.runs.reading.catalogue_sync import Looked
 from proctor.stores.catalogue.database import Catalogue
 from proctor.stores.catalogue.records import Sort
-from proctor.web.project import Site
+from proctor.web.project import Project
 
-_REMEMBERED = 128
+_CACHE_SIZE = 128
 
 
-class Kind(Struct, frozen=True):
-    """What one chart shows."""
+class ChartKind(Struct, frozen=True):
+    """What one kind of chart shows."""
 
     column: Sort
     title: str
@@ -27,51 +27,51 @@ class Kind(Struct, frozen=True):
 
 
 CHARTS = {
-    "latency": Kind("latency", "How long answers took", "latency", times),
-    "cost": Kind("cost", "What answers cost", "cost of an answer", dollars),
+    "latency": ChartKind("latency", "How long answers took", "latency", times),
+    "cost": ChartKind("cost", "What answers cost", "cost of an answer", dollars),
 }
-"""By the name that a chart has in its address."""
+"""Charts by their name in an address."""
 
 
 class Drawing(Struct, frozen=True, kw_only=True):
-    """A chart as its page has it."""
+    """A chart as shown on the page."""
 
     name: str
     title: str
     rows: tuple[tuple[str, int], ...]
-    """The same as a table: each class with how many answers are in it."""
+    """The chart as a table: each class with its number of answers."""
     width: int = WIDTH
     height: int = HEIGHT
 
 
-def drawings(site: Site, looked: Looked) -> list[Drawing]:
-    """The charts that a run has numbers for."""
-    found = []
+def list_drawings(project: Project, run_summary: Looked) -> list[Drawing]:
+    """Returns the charts for which a run has numbers."""
+    drawings = []
     for name, kind in CHARTS.items():
-        classes = _classes(site.catalogue, looked.run.id, looked.done, kind.column)
-        if sum(one.count for one in classes) > 1:
-            rows = tuple([(one.words(kind.write), one.count) for one in classes])
-            found.append(Drawing(name=name, title=kind.title, rows=rows))
-    return found
+        classes = _classes(project.catalogue, run_summary.run.id, run_summary.done, kind.column)
+        if sum(bucket.count for bucket in classes) > 1:
+            rows = tuple([(bucket.words(kind.write), bucket.count) for bucket in classes])
+            drawings.append(Drawing(name=name, title=kind.title, rows=rows))
+    return drawings
 
 
-def svg_of(site: Site, looked: Looked, name: str, *, dark: bool) -> str | None:
-    """A chart as SVG; None where there is nothing to draw.
+def render_svg(project: Project, run_summary: Looked, name: str, *, dark: bool) -> str | None:
+    """Returns a chart as SVG; None if there is nothing to draw.
 
     Raises:
         UsageError: the package that draws is not installed.
     """
-    classes = _classes(site.catalogue, looked.run.id, looked.done, CHARTS[name].column)
-    return _drawn(name, classes, dark=dark) if classes else None
+    classes = _classes(project.catalogue, run_summary.run.id, run_summary.done, CHARTS[name].column)
+    return _render_chart(name, classes, dark=dark) if classes else None
 
 
-@lru_cache(_REMEMBERED)
-def _classes(catalogue: Catalogue, run_id: str, _done: int, column: Sort) -> tuple[Class, ...]:
-    """The classes of a run's numbers; with more trials it is asked anew."""
+@lru_cache(_CACHE_SIZE)
+def _classes(catalogue: Catalogue, run_id: str, _done_count: int, column: Sort) -> tuple[Class, ...]:
+    """Returns the histogram classes of a run's numbers; cached per number of finished trials."""
     return tuple(histogram.classes(catalogue.numbers(run_id, column)))
 
 
-@lru_cache(_REMEMBERED)
-def _drawn(name: str, classes: tuple[Class, ...], *, dark: bool) -> str:
+@lru_cache(_CACHE_SIZE)
+def _render_chart(name: str, classes: tuple[Class, ...], *, dark: bool) -> str:
     kind = CHARTS[name]
     return histogram.chart(classes, title=kind.title, unit=kind.unit, write=kind.write).svg(dark=dark)

@@ -1,4 +1,4 @@
-"""How a run was made, as the names and values of its page."""
+"""The settings and totals of a run, as names and values for its page."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from proctor.reports.runs.settings import in_words
 from proctor.services.runs.reading.catalogue_sync import Looked
 
 
-def facts_of(looked: Looked) -> list[tuple[str, str]]:
-    """What is known of a run besides its numbers; what is as it always is, is left out."""
-    return [(name, value) for name, value in _facts(looked.run, looked.summary) if value]
+def list_facts(run_summary: Looked) -> list[tuple[str, str]]:
+    """Returns the names and values; empty values are left out."""
+    return [(name, value) for name, value in _facts(run_summary.run, run_summary.summary) if value]
 
 
 def _facts(run: Run, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -22,12 +22,15 @@ def _facts(run: Run, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if latency["p50"] is not None:
         yield "latency", f"median {milliseconds(latency['p50'])}, 95 % within {milliseconds(latency['p95'])}"
     yield "tokens", f"{row['usage']['input_tokens']:,} in, {row['usage']['output_tokens']:,} out"
-    yield "not asked again", ", ".join(_spared(row))
+    yield "not asked again", ", ".join(_reused_answers(row))
     if row["mean_score"] is not None:
         yield "mean score", f"{row['mean_score']:.3f}"
     yield "model", run.target.model
-    asked = {"temperature": params.temperature, "seed": params.seed, "max tokens": params.max_tokens}
-    yield "asked with", ", ".join(f"{name} {value:g}" for name, value in asked.items() if value is not None)
+    parameters = {"temperature": params.temperature, "seed": params.seed, "max tokens": params.max_tokens}
+    yield (
+        "asked with",
+        ", ".join(f"{name} {value:g}" for name, value in parameters.items() if value is not None),
+    )
     yield "not applied", ", ".join(row["refused_params"])
     yield "judges", ", ".join(row["judges"])
     yield "settings", ", ".join(in_words(run.settings))
@@ -37,7 +40,7 @@ def _facts(run: Run, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "made with", ", ".join(f"{name} {version}" for name, version in run.versions.items())
 
 
-def _spared(row: dict[str, Any]) -> Iterator[str]:
+def _reused_answers(row: dict[str, Any]) -> Iterator[str]:
     judged = row["judge"]["cached"]
     counts = ((row["cached"], "from the cache"), (row["reused"], "reused"), (judged, "judgments reused"))
-    return (f"{count:,} {what}" for count, what in counts if count)
+    return (f"{count:,} {source}" for count, source in counts if count)

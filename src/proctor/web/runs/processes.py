@@ -1,7 +1,7 @@
-"""Runs that are made by processes of their own: started from a page, followed, stopped, and taken up again.
+"""Runs in processes of their own: started from a page, followed, stopped and resumed.
 
-A child is `proctor run` and nothing else. It outlives the server, and what it says on stderr is in a file
-beside the store, so that a server that is started later still knows of it.
+Each process is `proctor run`. It outlives the server, and its stderr goes to a file beside the store, so
+that a server started later can find it.
 """
 
 from __future__ import annotations
@@ -27,168 +27,174 @@ from proctor.model import Run
 from proctor.protocols import Store
 from proctor.safe_text import one_line
 from proctor.services.runs.request import check_group, new_id
-from proctor.web.project import Site
-from proctor.web.runs.subprocess_command import started
+from proctor.web.project import Project
+from proctor.web.runs.subprocess_command import start_command
 
-_SAID_BYTES = 8_000
-"""So much of the end of what a child said is shown."""
-_SAID_LINES = 40
-_KEPT = 500
-"""So many starts are remembered."""
-_NEWEST = 64
-"""Among so many of the newest runs are those of a child that is at work."""
+_MAX_OUTPUT_BYTES = 8_000
+"""Bytes shown from the end of a process's output."""
+_MAX_OUTPUT_LINES = 40
+_MAX_STARTS = 500
+"""Number of starts whose files are kept."""
+_MAX_NEWEST_RUNS = 64
+"""Number of newest runs searched for those of a process that is running."""
 _WINDOWS = sys.platform == "win32"
 
 
-class Start(Struct, frozen=True, kw_only=True):
-    """One child: what it was started with, and how to find it again."""
+class StartedRun(Struct, frozen=True, kw_only=True):
+    """A process that was started: its arguments, and how to find it again."""
 
     group: str
-    """What its runs are called together; of one that takes up a run, its own id."""
+    """The group of its runs; for a resumed run, an id of the start."""
     words: tuple[str, ...]
-    """After `proctor`."""
+    """The arguments after `proctor`."""
     pid: int
     started_at: datetime
     fields: tuple[tuple[str, str], ...] = ()
-    """What was chosen on the page, to choose it again."""
+    """The fields of the form, to fill it in again."""
     run: str | None = None
-    """The run that it takes up."""
+    """The run that it resumes."""
 
     @property
     def command(self) -> str:
-        """What it runs, as a shell has it."""
+        """The command for a shell."""
         return shlex.join(("proctor", *self.words))
 
-    def runs(self, words: Sequence[str]) -> bool:
-        """Whether it was started with these words after `run`."""
-        return self.words[1 : 1 + len(words)] == tuple(words)
+    def is_same_command(self, arguments: Sequence[str]) -> bool:
+        """Whether it was started with these arguments after `run`."""
+        return self.words[1 : 1 + len(arguments)] == tuple(arguments)
 
 
-class Children:
-    """The children of one store; safe to use from many threads."""
+class RunProcesses:
+    """The processes of one store; safe to use from many threads."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, project: Project) -> None:
         """Starts nothing.
 
         Args:
-            site: whose folder they work in, and whose store they keep their runs in.
+            project: the folder that they work in, and the store of their runs.
         """
-        self._site = site
-        self._folder = site.store_path.parent / "starts"
+        self._project = project
+        self._folder = project.store_path.parent / "starts"
         self._lock = Lock()
-        self._waited: dict[int, subprocess.Popen[bytes]] = {}
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._stopped: set[int] = set()
 
     # --- starting ---
 
-    def begin(
-        self, words: Sequence[str], *, group: str | None = None, fields: Mapping[str, Sequence[str]] = {}
-    ) -> Start:
-        """Start `proctor run` with these words, which are checked already; once for each group.
+    def start(
+        self, arguments: Sequence[str], *, group: str | None = None, fields: Mapping[str, Sequence[str]] = {}
+    ) -> StartedRun:
+        """Starts `proctor run` with validated arguments, once for each group.
 
         Args:
-            words: what comes after `run`.
-            group: what its runs are called together; a new id where there is none. Of one that is there
-                already, and was started with the same words, nothing is started again.
-            fields: what was chosen on the page.
+            arguments: the arguments after `run`.
+            group: the group of its runs; None for a new id. A group that exists and was started with
+                the same arguments is not started again.
+            fields: the fields of the form.
 
         Raises:
-            UsageError: the group was started with other words; or the file beside the store, or the child,
-                cannot be made.
+            UsageError: the group was started with other arguments; or the process, or its file, cannot be
+                created.
         """
         group = group or new_id()
         check_group(group)
-        kept = tuple((name, value) for name, values in fields.items() for value in values)
-        words = ("run", *words, f"--group={group}", *self._always())
+        field_pairs = tuple((name, value) for name, values in fields.items() for value in values)
+        arguments = ("run", *arguments, f"--group={group}", *self._common_flags())
         with self._lock:
-            known = self.find(group)
-            if known is not None and known.words == words:
-                return known
-            if known is not None:
-                raise UsageError(f"Something else was started as {group!r} already. Start this anew.")
-            return self._start(Start(group=group, words=words, pid=0, started_at=_now(), fields=kept))
+            existing = self.find(group)
+            if existing is not None and existing.words == arguments:
+                return existing
+            if existing is not None:
+                raise UsageError(
+                    f"Something else was started as {group!r} already. Start it as another group."
+                )
+            return self._start(
+                StartedRun(group=group, words=arguments, pid=0, started_at=_now(), fields=field_pairs)
+            )
 
-    def resume(self, run: Run) -> Start | None:
-        """Make what is missing of a run, by a child; None where somebody is at it already.
+    def resume(self, run: Run) -> StartedRun | None:
+        """Starts a process that resumes a run; returns None if one is already running.
 
         Raises:
-            UsageError: the child cannot be made.
+            UsageError: the process cannot be started.
         """
         with self._lock:
-            with self._site.store() as store:
+            with self._project.store() as store:
                 if store.maker(run.id) is not None:
                     return None
             if any(start.run == run.id and self.is_alive(start) for start in self._newest()):
                 return None
-            words = ("run", f"--resume={run.id}", *self._always())
-            return self._start(Start(group=new_id(), words=words, pid=0, started_at=_now(), run=run.id))
+            arguments = ("run", f"--resume={run.id}", *self._common_flags())
+            return self._start(
+                StartedRun(group=new_id(), words=arguments, pid=0, started_at=_now(), run=run.id)
+            )
 
-    def _always(self) -> tuple[str, ...]:
-        return ("--quiet", f"--store={self._site.store_path}")
+    def _common_flags(self) -> tuple[str, ...]:
+        return ("--quiet", f"--store={self._project.store_path}")
 
-    def _start(self, start: Start) -> Start:
-        """Start a child; its stderr is locked for as long as it lives."""
+    def _start(self, start: StartedRun) -> StartedRun:
+        """Starts a process; its stderr file stays locked for as long as it lives."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._forget_oldest()
-            with self._path(start.group, "err").open("ab") as said:
-                _hold(said.fileno())
-                child = started(
-                    self._site,
+            with self._path(start.group, "err").open("ab") as stderr:
+                _lock_file(stderr.fileno())
+                child = start_command(
+                    self._project,
                     start.words,
                     outlives_server=True,
                     stdout=subprocess.DEVNULL,
-                    stderr=said,
-                    **_APART,
+                    stderr=stderr,
+                    **_DETACHED,
                 )
         except OSError as error:
             raise UsageError(f"The run cannot be started: {error}.") from None
         self._stopped.discard(child.pid)
-        self._waited[child.pid] = child
+        self._children[child.pid] = child
         Thread(target=self._wait, args=(child,), name=f"waits for {child.pid}", daemon=True).start()
         start = msgspec.structs.replace(start, pid=child.pid)
         _write(self._path(start.group, "json"), msgspec.json.encode(start))
         return start
 
     def _wait(self, child: subprocess.Popen[bytes]) -> None:
-        child.wait()  # else it stays as a zombie
-        self._waited.pop(child.pid, None)
+        child.wait()  # avoids a zombie
+        self._children.pop(child.pid, None)
 
     # --- finding ---
 
-    def find(self, group: str) -> Start | None:
-        """The start of that id; None where nothing was started here under it."""
+    def find(self, group: str) -> StartedRun | None:
+        """Returns the start of that group, or None."""
         try:
             check_group(group)
-            return msgspec.json.decode(self._path(group, "json").read_bytes(), type=Start)
+            return msgspec.json.decode(self._path(group, "json").read_bytes(), type=StartedRun)
         except (UsageError, OSError, msgspec.MsgspecError):
             return None
 
-    def is_alive(self, start: Start) -> bool:
-        """Whether the child of a start is still at work."""
+    def is_alive(self, start: StartedRun) -> bool:
+        """Whether the process of a start is running."""
         if _WINDOWS:
-            child = self._waited.get(start.pid)
+            child = self._children.get(start.pid)
             return child is not None and child.poll() is None
-        # The lock is let go of when the child dies, and what it left behind may hold it a little longer.
-        return _is_held(self._path(start.group, "err")) and _is_there(start.pid)
+        # The lock ends with the process; programs that it started may hold it a little longer.
+        return _is_locked(self._path(start.group, "err")) and _is_running(start.pid)
 
-    def said(self, start: Start) -> list[str]:
-        """The last lines that a child said on stderr."""
+    def output(self, start: StartedRun) -> list[str]:
+        """Returns the last lines that a process wrote to stderr."""
         try:
             with self._path(start.group, "err").open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - _SAID_BYTES))
-                text = file.read(_SAID_BYTES).decode("utf-8", "replace")
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_OUTPUT_BYTES))
+                text = file.read(_MAX_OUTPUT_BYTES).decode("utf-8", "replace")
         except OSError:
             return []
-        return [one_line(line) for line in text.splitlines() if line.strip()][-_SAID_LINES:]
+        return [one_line(line) for line in text.splitlines() if line.strip()][-_MAX_OUTPUT_LINES:]
 
-    def runs(self, store: Store, group: str, *, newest: bool = False) -> list[Run]:
-        """The runs of a group, or the one that is taken up under that id; in the order of their making.
+    def list_runs(self, store: Store, group: str, *, newest: bool = False) -> list[Run]:
+        """Returns the runs of a group, or the run that it resumes, oldest first.
 
         Args:
-            store: where they are.
+            store: the store of the runs.
             group: the group's id.
-            newest: look among the newest runs only, as for a child that is at work.
+            newest: search only the newest runs, as for a process that is running.
 
         Raises:
             StoreError: the store cannot be read.
@@ -199,42 +205,42 @@ class Children:
                 return [store.run(start.run)]
             except StoreError:  # it was deleted
                 return []
-        found = []
-        for run in islice(store.runs(), _NEWEST if newest else None):
+        runs = []
+        for run in islice(store.runs(), _MAX_NEWEST_RUNS if newest else None):
             if run.group == group:
-                found.append(run)
+                runs.append(run)
             elif start is not None and run.imported is None and run.started_at < start.started_at:
                 break
-        return found[::-1]
+        return runs[::-1]
 
     # --- stopping ---
 
-    def stop(self, start: Start) -> bool:
-        """Tell a child to stop, once; False where it is not at work."""
+    def stop(self, start: StartedRun) -> bool:
+        """Tells a process to stop, once; returns False if it is not running."""
         if not self.is_alive(start):
             return False
         return self._signal(start.pid)
 
     def stop_run(self, store: Store, run: Run) -> bool:
-        """Tell whoever makes a run to stop, once; False where nobody does, or nobody knows who.
+        """Tells the process of a run to stop, once; returns False if there is none or it is unknown.
 
         Raises:
             StoreError: the store cannot be read.
         """
-        maker = store.maker(run.id)
-        if maker is None or maker == os.getpid():
+        pid = store.maker(run.id)
+        if pid is None or pid == os.getpid():
             return False
-        return self._signal(maker)
+        return self._signal(pid)
 
     def is_stopping(self, store: Store, run: Run) -> bool:
-        """Whether a run was told to stop and is still at it."""
-        maker = store.maker(run.id)
-        return maker is not None and maker in self._stopped
+        """Whether a run was told to stop and is still running."""
+        pid = store.maker(run.id)
+        return pid is not None and pid in self._stopped
 
     def _signal(self, pid: int) -> bool:
-        """Interrupt a process, once: a second time would cut off the calls under way."""
+        """Interrupts a process, once: a second signal would cut off calls in progress."""
         with self._lock:
-            self._stopped = {known for known in self._stopped if _is_there(known)}
+            self._stopped = {old_pid for old_pid in self._stopped if _is_running(old_pid)}
             if pid in self._stopped:
                 return True
             try:
@@ -246,26 +252,26 @@ class Children:
 
     # --- files ---
 
-    def _path(self, group: str, ending: str) -> Path:
-        return self._folder / f"{group}.{ending}"
+    def _path(self, group: str, extension: str) -> Path:
+        return self._folder / f"{group}.{extension}"
 
-    def _newest(self) -> list[Start]:
+    def _newest(self) -> list[StartedRun]:
         names = sorted((path.stem for path in self._folder.glob("*.json")), reverse=True)
-        return [start for name in names[:_NEWEST] if (start := self.find(name)) is not None]
+        return [start for name in names[:_MAX_NEWEST_RUNS] if (start := self.find(name)) is not None]
 
     def _forget_oldest(self) -> None:
         paths = sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
-        for path in paths[: max(0, len(paths) - _KEPT)]:
+        for path in paths[: max(0, len(paths) - _MAX_STARTS)]:
             start = self.find(path.stem)
             if start is None or not self.is_alive(start):
-                for ending in ("json", "err"):
+                for extension in ("json", "err"):
                     with suppress(OSError):
-                        self._path(path.stem, ending).unlink()
+                        self._path(path.stem, extension).unlink()
 
 
-def children_of(site: Site) -> Children:
-    """The children of a site."""
-    return site.shared("children", lambda: Children(site))
+def get_run_processes(project: Project) -> RunProcesses:
+    """Returns the run processes of a project."""
+    return project.get_shared("run processes", lambda: RunProcesses(project))
 
 
 def _now() -> datetime:
@@ -273,31 +279,31 @@ def _now() -> datetime:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a file in one step, so that nobody reads half of it."""
-    part = path.with_suffix(".part")
-    part.write_bytes(data)
-    part.replace(path)
+    """Writes a file in one step, so that no reader sees half of it."""
+    temporary = path.with_suffix(".part")
+    temporary.write_bytes(data)
+    temporary.replace(path)
 
 
 # --- what differs between systems --------------------------------------------------------------------------
 
 if _WINDOWS:
-    _APART: dict[str, Any] = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
+    _DETACHED: dict[str, Any] = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
     _STOP = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
 else:
-    _APART = {"start_new_session": True}
+    _DETACHED = {"start_new_session": True}
     _STOP = signal.SIGINT
 
 
-def _hold(descriptor: int) -> None:
-    """Lock an open file; whoever inherits it holds the lock on."""
+def _lock_file(descriptor: int) -> None:
+    """Locks an open file; a process that inherits it keeps the lock."""
     if not _WINDOWS:
         import fcntl
 
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _is_held(path: Path) -> bool:
+def _is_locked(path: Path) -> bool:
     import fcntl
 
     try:
@@ -310,7 +316,7 @@ def _is_held(path: Path) -> bool:
     return False
 
 
-def _is_there(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

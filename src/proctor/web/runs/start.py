@@ -1,4 +1,4 @@
-"""Choices to a run that is made: what it would come to, the command that does the same, and its child."""
+"""Estimates and starts the run of a validated form, and gives the command that does the same."""
 
 from __future__ import annotations
 
@@ -11,77 +11,79 @@ from proctor.protocols import Store
 from proctor.services.runs.planning.target_names import Names
 from proctor.services.runs.reading.estimate import estimated
 from proctor.services.runs.reading.estimate_record import Estimate
-from proctor.web.project import Site
-from proctor.web.runs.allowed_targets import Project
-from proctor.web.runs.form import Choices, Given, WrongChoices
-from proctor.web.runs.processes import Start, children_of
+from proctor.web.project import Project
+from proctor.web.runs.allowed_targets import RunContext
+from proctor.web.runs.form import FormErrors, RawForm, RunForm
+from proctor.web.runs.processes import StartedRun, get_run_processes
 
 
-def project_of(site: Site) -> Project:
-    """The project of a site, as its files are now."""
-    return Project(
-        folder=site.folder,
-        environ=site.environ,
-        config=site.config,
-        names=Names(site.environ, site.folder),
+def load_run_context(project: Project) -> RunContext:
+    """Returns the run context of a project, with its files as they are now."""
+    return RunContext(
+        folder=project.folder,
+        environ=project.environ,
+        config=project.config,
+        names=Names(project.environ, project.folder),
     )
 
 
-def estimate_of(site: Site, store: Store, choices: Choices) -> Estimate:
-    """What choices would come to.
+def make_estimate(project: Project, store: Store, run_form: RunForm) -> Estimate:
+    """Estimates the run of a form.
 
     Raises:
-        WrongChoices: they cannot be run: somebody cannot be asked, nothing is selected, or a budget lacks
+        FormErrors: it cannot be run: a target cannot be called, no case is selected, or a budget lacks
             a price.
     """
-    project = project_of(site)
-    request = choices.request(project)
+    context = load_run_context(project)
+    request = run_form.request(context)
     try:
-        found = estimated(store, request, site.environ, folder=site.store_path.parent, start=site.folder)
+        estimate = estimated(
+            store, request, project.environ, folder=project.store_path.parent, start=project.folder
+        )
     except SuiteError as error:
-        raise WrongChoices({"target": " ".join(str(one.message) for one in error.problems)}) from None
+        raise FormErrors({"target": " ".join(str(problem.message) for problem in error.problems)}) from None
     except ProctorError as error:
-        raise WrongChoices({"target": str(error)}) from None
-    if not found.cases:
-        raise WrongChoices({"split": "This leaves no case of the suite. Choose another split or other tags."})
-    if found.budget_usd is not None and found.unlimited:
-        names = ", ".join(found.unlimited)
-        raise WrongChoices(
+        raise FormErrors({"target": str(error)}) from None
+    if not estimate.cases:
+        raise FormErrors({"split": "This leaves no case of the suite. Choose another split or other tags."})
+    if estimate.budget_usd is not None and estimate.unlimited:
+        names = ", ".join(estimate.unlimited)
+        raise FormErrors(
             {
                 "budget_usd": f"A budget needs the price of everybody who is asked, and that of {names} is "
                 "not known. Leave the budget out, or put the price into a prices.toml beside the store."
             }
         )
-    return found
+    return estimate
 
 
-def command_of(site: Site, words: Sequence[str]) -> str:
-    """`proctor run` with these words, as a shell in the site's folder has it."""
-    return shlex.join(("proctor", "run", *words, *site.store_words))
+def shell_command(project: Project, arguments: Sequence[str]) -> str:
+    """Returns `proctor run` with these arguments, for a shell in the project's folder."""
+    return shlex.join(("proctor", "run", *arguments, *project.store_flags))
 
 
-def start(site: Site, choices: Choices, *, given: Given, group: str | None = None) -> Start:
-    """Start a child that makes the runs of choices.
+def start(project: Project, run_form: RunForm, *, raw_form: RawForm, group: str | None = None) -> StartedRun:
+    """Starts a process for the runs of a form.
 
     Args:
-        site: where.
-        choices: what is run.
-        given: the fields as they were given, to choose them again.
-        group: what the runs are called together; a new id where there is none.
+        project: the project.
+        run_form: the validated form.
+        raw_form: the fields as they were sent, to fill in the form again.
+        group: the group of its runs; None for a new id.
 
     Raises:
-        UsageError: the child cannot be made, or something else was started as that group.
+        UsageError: the process cannot be started, or something else was started as that group.
     """
-    return children_of(site).begin(choices.words, group=group, fields=given)
+    return get_run_processes(project).start(run_form.arguments, group=group, fields=raw_form)
 
 
-def why_not_resumed(store: Store, run: Run) -> str:
-    """Why nothing can be made of what a run lacks; empty where something can.
+def reason_not_resumable(store: Store, run: Run) -> str:
+    """Returns why a run cannot be resumed; empty if it can.
 
     Raises:
         StoreError: the store cannot be read.
     """
     if run.imported is not None:
         return "This run was imported, and nobody is asked again by what a bundle says."
-    there = sum(count for verdict, count in store.counts(run.id).items() if verdict is not None)
-    return "Nothing is missing of this run." if run.status == "finished" and there >= run.planned else ""
+    done_count = sum(count for verdict, count in store.counts(run.id).items() if verdict is not None)
+    return "Nothing is missing of this run." if run.status == "finished" and done_count >= run.planned else ""

@@ -1,4 +1,4 @@
-"""Commands of Proctor as processes of their own, for what a page asks that takes long or may break."""
+"""Runs commands of Proctor as subprocesses, for work that takes long or may break."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from typing import Any
 
 from proctor.errors import UsageError
 from proctor.targets.process.guard import GUARD, MARK
-from proctor.web.project import Site
+from proctor.web.project import Project
 
 
-def started(
-    site: Site, words: Sequence[str], *, outlives_server: bool = False, **streams: Any
+def start_command(
+    project: Project, arguments: Sequence[str], *, outlives_server: bool = False, **streams: Any
 ) -> subprocess.Popen[bytes]:
-    """A command that has begun, in the site's folder and with its environment.
+    """Starts a command in the project's folder and with its environment.
 
     Args:
-        site: where it works.
-        words: what comes after `proctor`; each of them checked, or of the server's own making.
-        outlives_server: whether it goes on when the server is killed, as runs do; else it dies too (Linux).
-        **streams: where its output goes, and what else `Popen` is told.
+        project: the project.
+        arguments: the arguments after `proctor`; validated, or made by the server.
+        outlives_server: whether it continues when the server is killed, as runs do; else it ends too (Linux).
+        **streams: its output streams and other arguments of `Popen`.
 
     Raises:
-        UsageError: no process can be started.
+        UsageError: the process cannot be started.
     """
-    environ = dict(site.environ)
+    environ = dict(project.environ)
     try:
         if not outlives_server:
             environ[MARK] = GUARD.new_mark()
         return subprocess.Popen(  # noqa: S603  # it is Proctor itself
             # Without -P a file `proctor.py` of the project would be run instead.
-            [sys.executable, "-P", "-m", "proctor", *words],
-            cwd=site.folder,
+            [sys.executable, "-P", "-m", "proctor", *arguments],
+            cwd=project.folder,
             env=environ,
             stdin=subprocess.DEVNULL,
             **streams,
         )
-    except (OSError, ValueError) as error:  # a word may hold what no system takes
+    except (OSError, ValueError) as error:  # an argument may contain what no system accepts
         raise UsageError(f"No process can be started: {error}.") from None

@@ -1,4 +1,4 @@
-"""The shapes of what the API reads and answers about certificates and bundles."""
+"""Requests and responses about certificates and bundles."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from proctor.web.api.models.runs import RUN, Ends
+from proctor.web.api.models.runs import RUN, Interval
 from proctor.web.api.models.suites import DIGEST
-from proctor.web.api.requests import Asked
+from proctor.web.api.requests import RequestBody
 
 FileName = Literal["certificate", "markdown", "badge", "bundle", "public"]
-FileTypes = ("application/json", "text/markdown", "image/svg+xml", "application/zip")
+FILE_MEDIA_TYPES = ("application/json", "text/markdown", "image/svg+xml", "application/zip")
 
 
-class CertificateWanted(Asked):
-    """Which run is to be certified."""
+class CertificateRequest(RequestBody):
+    """The run to certify."""
 
     run: str = Field(
         min_length=1, max_length=200, description="The whole id of a finished run.", examples=[RUN]
@@ -28,11 +28,11 @@ class CertificateWanted(Asked):
         examples=["default"],
     )
     min_cases: int | None = Field(
-        default=None, ge=1, le=999_999, description="Of fewer cases there is no certificate; 20 without it."
+        default=None, ge=1, le=999_999, description="The minimum number of cases; 20 by default."
     )
 
 
-class NamedSuite(BaseModel):
+class CertifiedSuite(BaseModel):
     """The suite of a certificate."""
 
     name: str
@@ -40,15 +40,15 @@ class NamedSuite(BaseModel):
     digest: str = Field(examples=[DIGEST])
 
 
-class NamedTarget(BaseModel):
+class CertifiedTarget(BaseModel):
     """The target of a certificate."""
 
     name: str
     digest: str = Field(examples=[DIGEST])
 
 
-class ClaimRow(BaseModel):
-    """The numbers of a part of a run."""
+class Claim(BaseModel):
+    """The numbers of one part of a run."""
 
     passed: int
     failed: int
@@ -57,42 +57,44 @@ class ClaimRow(BaseModel):
     total: int
     cases: int
     pass_rate: float | None
-    ci95: Ends
+    ci95: Interval
 
 
-class LooksRow(BaseModel):
-    """How often a holdout was looked at."""
+class HoldoutAccessCounts(BaseModel):
+    """The number of holdout accesses."""
 
-    rate: int = Field(description="At its pass rate, before the run.")
-    reveal: int = Field(description="At its answers, before the run.")
+    rate: int = Field(description="To its pass rate, before the run.")
+    reveal: int = Field(description="To its answers, before the run.")
     until_now: int | None
 
 
-class KeyRow(BaseModel):
+class Key(BaseModel):
     """A key that signed."""
 
     id: str
     trusted: bool
 
 
-class SignatureRow(BaseModel):
-    """How a bundle is signed."""
+class Signature(BaseModel):
+    """The signature of a bundle."""
 
     standing: Literal["trusted", "unknown", "unsigned"]
-    keys: list[KeyRow]
+    keys: list[Key]
 
 
-class DerivedRow(BaseModel):
-    """What the number rests on."""
+class Derivation(BaseModel):
+    """How the number was derived."""
 
-    graded_again: int = Field(description="Scores that came out again when answers were graded again.")
-    recounted: dict[str, int] = Field(description="Scores that were counted as they stand, by grader.")
+    graded_again: int = Field(description="Scores that are the same when the answers are graded again.")
+    recounted: dict[str, int] = Field(
+        description="Scores that were counted without grading again, by grader."
+    )
     hidden: int
     unverified: list[str]
 
 
-class BundleOfCertificate(BaseModel):
-    """The bundle that the certificate is of."""
+class CertificateBundle(BaseModel):
+    """The bundle of the certificate."""
 
     name: str | None
     kind: Literal["full", "public"]
@@ -101,61 +103,61 @@ class BundleOfCertificate(BaseModel):
     trials_root: str
 
 
-class Certificate(ClaimRow):
+class Certificate(Claim):
     """What `proctor certify --json` prints of a run."""
 
     proctor_certificate: int
     of: Literal["run"]
-    word: str = Field(description="What the number is worth.", examples=["verified"])
+    word: str = Field(description="How far the number is verified.", examples=["verified"])
     forced: list[str]
     run: str = Field(examples=[RUN])
-    suite: NamedSuite
-    target: NamedTarget
+    suite: CertifiedSuite
+    target: CertifiedTarget
     started_at: str
     finished_at: str
-    part: str = Field(description="Which part of the suite the number is of.", examples=["holdout"])
-    claims: dict[str, ClaimRow]
-    looks: LooksRow
+    part: str = Field(description="The part of the suite that was measured.", examples=["holdout"])
+    claims: dict[str, Claim]
+    looks: HoldoutAccessCounts
     conditions: list[str]
     judges: list[dict[str, Any]]
-    signature: SignatureRow
+    signature: Signature
     imported: Literal["trusted", "unknown", "unsigned"] | None
-    derived: DerivedRow
-    bundle: BundleOfCertificate
-    proctor: str = Field(description="The version of Proctor that made it.")
+    derived: Derivation
+    bundle: CertificateBundle
+    proctor: str = Field(description="The version of Proctor that created it.")
 
 
-class CertificateRow(BaseModel):
-    """A certificate that was made here."""
+class StoredCertificate(BaseModel):
+    """A certificate that was created on this server."""
 
     run: str = Field(examples=[RUN])
     made_at: str
     certificate: Certificate
     badge_markdown: str = Field(description="The badge for a README.")
     files: dict[str, str] = Field(
-        description="Where each file is: `certificate`, `markdown`, `badge`, `bundle`, perhaps `public`."
+        description="Addresses of its files: `certificate`, `markdown`, `badge`, `bundle`, perhaps `public`."
     )
 
 
 class CertificateList(BaseModel):
-    """The certificates that were made here, newest first."""
+    """The certificates created on this server, newest first."""
 
-    certificates: list[CertificateRow]
+    certificates: list[StoredCertificate]
 
 
-class CheckRow(BaseModel):
+class Check(BaseModel):
     """One check of a bundle."""
 
     check: str
-    held: bool | None = Field(description="Null for one that was not come to.")
+    held: bool | None = Field(description="Null if it was not reached.")
 
 
 class Verification(BaseModel):
-    """What came of checking a bundle."""
+    """The result of checking a bundle."""
 
     holds: bool
     wrong: str | None = Field(description="The first thing that is wrong.")
-    checks: list[CheckRow]
+    checks: list[Check]
     bundle: dict[str, Any] | None = Field(
-        description="What the bundle says where it holds, as `proctor verify --json` has it."
+        description="The content of a valid bundle, as in `proctor verify --json`."
     )

@@ -1,15 +1,15 @@
-"""The shapes of what the API answers about comparisons; shares, differences and intervals are of 1."""
+"""Responses about comparisons; rates, differences and intervals are fractions of 1."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from proctor.web.api.models.runs import RUN, Ends, Status, VerdictWord
+from proctor.web.api.models.runs import RUN, Interval, Status, VerdictName
 from proctor.web.api.models.suites import DIGEST
 
 
 class ComparedRun(BaseModel):
-    """One of the runs; the counts and the rank are there where more than two are compared."""
+    """One of the runs; counts and rank are set if more than two are compared."""
 
     run: str = Field(examples=[RUN])
     group: str
@@ -22,7 +22,7 @@ class ComparedRun(BaseModel):
     planned: int
     tags: list[str]
     started_at: str
-    rank: int = Field(default=0, description="Its place; runs that cannot be told apart share it.")
+    rank: int = Field(default=0, description="Its rank; runs that do not differ significantly share it.")
     total: int = 0
     passed: int = 0
     failed: int = 0
@@ -30,43 +30,43 @@ class ComparedRun(BaseModel):
     unscored: int = 0
     cases: int = 0
     pass_rate: float | None = None
-    ci95: Ends = None
+    ci95: Interval = None
 
 
-class Side(BaseModel):
-    """How many of the pairs one run passed."""
+class PairedRate(BaseModel):
+    """The pairs that one run passed."""
 
     passed: int
     rate: float
-    ci95: Ends
+    ci95: Interval
 
 
-class DifferenceRow(BaseModel):
-    """The difference of two runs over the pairs that were measured."""
+class Difference(BaseModel):
+    """The difference of two runs over the measured pairs."""
 
     cases: int
     pairs: int
-    baseline_rate: Side | None
-    candidate_rate: Side | None
+    baseline_rate: PairedRate | None
+    candidate_rate: PairedRate | None
     fixed: int
     broken: int
-    difference: float | None = Field(description="Of the pass rates; above 0 the candidate is better.")
-    ci95: Ends
+    difference: float | None = Field(description="Of the pass rates; positive if the candidate is better.")
+    ci95: Interval
     p_value: float | None
-    p_holm: float | None = Field(description="Corrected for how many are compared.")
-    shows: str | None = Field(description="What it shows, if anything.")
+    p_holm: float | None = Field(description="Corrected for the number of comparisons (Holm).")
+    shows: str | None = Field(description="What the difference shows, if it is significant.")
     interval_by: str
     test: str
 
 
-class PartRow(DifferenceRow):
+class PartDifference(Difference):
     """The difference in a part of the suite."""
 
     name: str
 
 
-class Unmatched(BaseModel):
-    """What only one of the runs has."""
+class UnmatchedCounts(BaseModel):
+    """Cases and trials that only one of the runs has."""
 
     only_baseline: int
     only_candidate: int
@@ -74,73 +74,74 @@ class Unmatched(BaseModel):
     trials_only_candidate: int
 
 
-class MeasureRow(BaseModel):
-    """A score, a latency or a cost of the pairs in both runs."""
+class MeasureDifference(BaseModel):
+    """The difference of scores, latencies or costs."""
 
     cases: int
     pairs: int
     baseline: float
     candidate: float
     difference: float
-    ci95: Ends
+    ci95: Interval
     median_difference: float | None
-    median_ci95: Ends
+    median_ci95: Interval
 
 
-class FlipRow(BaseModel):
-    """A trial that passed in one run only."""
+class Flip(BaseModel):
+    """A trial that passed in only one run."""
 
     case_id: str
     repeat: int
 
 
-class NotMeasuredRow(FlipRow):
-    """A pair of which one trial is ERROR or UNSCORED."""
+class UnmeasuredPair(Flip):
+    """A pair with an ERROR or UNSCORED trial."""
 
-    baseline: VerdictWord
-    candidate: VerdictWord
+    baseline: VerdictName
+    candidate: VerdictName
 
 
 class RenamedPair(BaseModel):
-    """A case with another id in each run."""
+    """A case that has a different id in each run."""
 
     baseline: str
     candidate: str
 
 
-class ComparisonOfTwo(DifferenceRow):
-    """Two runs; what comes after `unmatched` is there where just two are compared."""
+class PairComparison(Difference):
+    """Two runs; the fields after `unmatched` are set only if exactly two runs are compared."""
 
     baseline: str = Field(examples=[RUN])
     candidate: str
     not_measured: int
-    unmatched: Unmatched
-    verdict: str = Field(default="", description="What it comes to, in a sentence.")
+    unmatched: UnmatchedCounts
+    verdict: str = Field(default="", description="The verdict in a sentence.")
     smallest_difference: float | None = Field(
-        default=None, description="The least difference that so many cases show four times in five."
+        default=None,
+        description="The smallest difference that this number of cases detects with a power of 80 %.",
     )
-    splits: list[PartRow] = []
+    splits: list[PartDifference] = []
     by: str = ""
-    parts: list[PartRow] = []
-    score: MeasureRow | None = None
-    latency_ms: MeasureRow | None = None
-    cost_usd: MeasureRow | None = None
-    fixed_cases: list[FlipRow] = []
-    broken_cases: list[FlipRow] = []
-    not_measured_cases: list[NotMeasuredRow] = []
+    parts: list[PartDifference] = []
+    score: MeasureDifference | None = None
+    latency_ms: MeasureDifference | None = None
+    cost_usd: MeasureDifference | None = None
+    fixed_cases: list[Flip] = []
+    broken_cases: list[Flip] = []
+    not_measured_cases: list[UnmeasuredPair] = []
     only_baseline_cases: list[str] = []
     only_candidate_cases: list[str] = []
     renamed_cases: list[RenamedPair] = []
 
 
-class ComparisonRow(BaseModel):
-    """What `proctor compare --json` prints."""
+class Comparison(BaseModel):
+    """A comparison, as printed by `proctor compare --json`."""
 
     runs: list[ComparedRun]
     split: str
-    comparisons: list[ComparisonOfTwo]
-    gate: None = Field(description="No gate is asked over the API.")
-    looks: int | None = Field(description="How often the holdout was looked at, this time included.")
-    judges: list[str] = Field(description="What is known of the judges that spoke, in sentences.")
+    comparisons: list[PairComparison]
+    gate: None = Field(description="Always null: the API has no gate.")
+    looks: int | None = Field(description="Number of holdout accesses, this one included.")
+    judges: list[str] = Field(description="What is known of the judges, in sentences.")
     warnings: list[str]
     exit_code: int

@@ -1,4 +1,4 @@
-"""The shapes of what the API reads and answers about runs and their trials."""
+"""Requests and responses about runs and their trials."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from proctor.web.api.models.suites import DIGEST, Share
 
 RUN = "20261121-225349-e91629"
 Status = Literal["running", "finished", "interrupted"]
-VerdictWord = Literal["pass", "fail", "error", "unscored"]
+VerdictName = Literal["pass", "fail", "error", "unscored"]
 RepeatsRule = Literal["each", "any", "mean", "lower_bound"]
-Ends = list[float] | None
-"""The two ends of a 95 % interval; null where there is none."""
+Interval = list[float] | None
+"""The two ends of a 95 % interval; null if there is none."""
 
 
-class Numbers(BaseModel):
-    """How many trials came to each verdict, of a run or of a part of it."""
+class VerdictCounts(BaseModel):
+    """The number of trials by verdict, of a run or of part of it."""
 
     total: int
     passed: int
     failed: int
     errors: int
     unscored: int
-    cases: int = Field(description="How many cases `ci95` is over.")
+    cases: int = Field(description="Number of cases that `ci95` is based on.")
     pass_rate: Share = Field(examples=[0.8])
-    ci95: Ends = Field(examples=[[0.49, 0.943]])
+    ci95: Interval = Field(examples=[[0.49, 0.943]])
 
 
-class ListedRun(BaseModel):
-    """A run as a list has it; where `sealed`, its rate would be that of the holdout alone, and is null."""
+class RunSummary(BaseModel):
+    """A run in a list; if `sealed`, its pass rate would be that of the holdout alone, and is null."""
 
     run: str = Field(examples=[RUN])
     group: str
@@ -41,8 +41,8 @@ class ListedRun(BaseModel):
     target: str
     judges: list[str]
     status: Status
-    planned: int = Field(description="How many trials it is to have.")
-    missing: int = Field(description="How many of them are not there yet.")
+    planned: int = Field(description="Number of planned trials.")
+    missing: int = Field(description="Number of planned trials without a verdict.")
     total: int
     passed: int | None
     failed: int | None
@@ -50,8 +50,8 @@ class ListedRun(BaseModel):
     unscored: int | None
     cases: int
     pass_rate: Share
-    ci95: Ends
-    measured: Numbers | None = Field(description="The same without what is an error or unscored.")
+    ci95: Interval
+    measured: VerdictCounts | None = Field(description="The same without errors and unscored trials.")
     repeats_rule: RepeatsRule
     sealed: bool
     tags: list[str]
@@ -60,33 +60,33 @@ class ListedRun(BaseModel):
 
 
 class RunPage(BaseModel):
-    """Some runs, newest first."""
+    """A page of runs, newest first."""
 
-    runs: list[ListedRun]
-    next: str | None = Field(description="The `after` of the following page; null on the last.")
+    runs: list[RunSummary]
+    next: str | None = Field(description="The `after` of the next page; null on the last one.")
 
 
-class ProgressRow(BaseModel):
-    """How far a run is; where `sealed`, what came of its trials is null."""
+class RunProgress(BaseModel):
+    """The progress of a run; if `sealed`, the counts by verdict are null."""
 
     run: str = Field(examples=[RUN])
     group: str
-    status: Status = Field(description="`interrupted` is also a run whose process died.")
-    alive: bool = Field(description="A process is making it right now.")
-    planned: int = Field(description="How many trials it is to have.")
-    done: int = Field(description="How many are there with a verdict.")
+    status: Status = Field(description="`interrupted` includes runs whose process died.")
+    alive: bool = Field(description="Whether a process is running it now.")
+    planned: int = Field(description="Number of planned trials.")
+    done: int = Field(description="Number of trials with a verdict.")
     missing: int
-    waiting: int = Field(description="How many answers wait for their judges.")
+    waiting: int = Field(description="Number of answers that wait for judges.")
     sealed: bool
     passed: int | None
     failed: int | None
     errors: int | None
     unscored: int | None
-    per_second: float | None = Field(description="How many were done a second; null when nobody is at it.")
-    seconds_left: float | None = Field(description="About how long it takes still.")
-    cost_usd: float | None = Field(description="What the target has cost; null where no price is known.")
+    per_second: float | None = Field(description="Trials per second; null if no process is running it.")
+    seconds_left: float | None = Field(description="Estimated time left.")
+    cost_usd: float | None = Field(description="Cost of the target so far; null if the price is unknown.")
     started_at: str
-    at: str = Field(description="When this was answered.")
+    at: str = Field(description="Time of this response.")
 
 
 class Latency(BaseModel):
@@ -97,15 +97,15 @@ class Latency(BaseModel):
     mean: float | None
 
 
-class Tokens(BaseModel):
-    """What calls took."""
+class TokenUsage(BaseModel):
+    """Tokens used by calls."""
 
     input_tokens: int
     output_tokens: int
 
 
-class JudgeOfRun(BaseModel):
-    """What the judges of a run took, and what is known of them."""
+class JudgeSummary(BaseModel):
+    """The usage of the judges of a run, and what is known of them."""
 
     calls: int
     cached: int
@@ -113,12 +113,12 @@ class JudgeOfRun(BaseModel):
     output_tokens: int
     cost_usd: float | None
     calibrations: list[dict[str, Any]] = Field(
-        description="For each judge that spoke, how well it agrees with people."
+        description="For each judge that was used, how well it agrees with people."
     )
 
 
-class RunRow(Numbers):
-    """What `proctor runs show --json` has of one run."""
+class Run(VerdictCounts):
+    """A run, as printed by `proctor runs show --json`."""
 
     run: str = Field(examples=[RUN])
     group: str
@@ -133,21 +133,25 @@ class RunRow(Numbers):
     status: Status
     planned: int
     repeats_rule: RepeatsRule
-    by_trial: Numbers | None = Field(description="The numbers of all trials, where a case counts once.")
+    by_trial: VerdictCounts | None = Field(
+        description="The numbers by trial, if each case counts once above."
+    )
     mean_score: float | None
-    splits: dict[str, Numbers] = Field(description="Of `dev` and `holdout`, for a suite that is split.")
+    splits: dict[str, VerdictCounts] = Field(
+        description="The numbers of `dev` and `holdout`, if the suite is split."
+    )
     split_notes: list[str]
-    looks: int | None = Field(description="How often this version's holdout was looked at.")
-    by_category: dict[str, Numbers]
-    by_tag: dict[str, Numbers]
+    looks: int | None = Field(description="Number of accesses to this version's holdout.")
+    by_category: dict[str, VerdictCounts]
+    by_tag: dict[str, VerdictCounts]
     asked: int
     cached: int
     graded: int
     reused: int
     latency_ms: Latency
-    usage: Tokens
-    cost_usd: float | None = Field(description="Null where a price is not known.")
-    judge: JudgeOfRun
+    usage: TokenUsage
+    cost_usd: float | None = Field(description="Null if a price is unknown.")
+    judge: JudgeSummary
     refused_params: list[str]
     prices_date: str | None
     tags: list[str]
@@ -155,18 +159,18 @@ class RunRow(Numbers):
     finished_at: str | None
     warnings: list[str]
     stopped: str | None = Field(
-        default=None, description="Why Proctor stopped it, as a sentence; null where it did not."
+        default=None, description="Why Proctor stopped it, as a sentence; null if it did not."
     )
-    exit_code: int = Field(description="What `proctor run` ended with.")
+    exit_code: int = Field(description="The exit code of `proctor run`.")
 
 
-class UsageRow(Tokens):
-    """What one call took."""
+class CallUsage(TokenUsage):
+    """Tokens used by one call."""
 
     cached_tokens: int
 
 
-class FailureRow(BaseModel):
+class Failure(BaseModel):
     """Why a trial has no output, or why its grading stopped."""
 
     stage: Literal["setup", "target", "grading"]
@@ -174,13 +178,13 @@ class FailureRow(BaseModel):
     message: str
 
 
-class OutputRow(BaseModel):
+class Output(BaseModel):
     """One answer of a target."""
 
     text: str
     messages: list[dict[str, Any]]
     tool_calls: list[dict[str, Any]]
-    usage: UsageRow | None
+    usage: CallUsage | None
     latency_ms: float
     queue_ms: float
     cost_usd: float | None
@@ -190,11 +194,11 @@ class OutputRow(BaseModel):
     refused_params: list[str]
     duration_ms: float | None
     file_changes: str | None
-    target: str | None = Field(description="The fallback that answered, if one did.")
+    target: str | None = Field(description="The fallback target that answered, if any.")
     cached: bool
 
 
-class EntryRow(BaseModel):
+class Evidence(BaseModel):
     """One line of a score's evidence."""
 
     text: str
@@ -202,7 +206,7 @@ class EntryRow(BaseModel):
     evidence: str | None
 
 
-class JudgmentRow(BaseModel):
+class Judgment(BaseModel):
     """One reply of one judge."""
 
     judge: str
@@ -213,106 +217,112 @@ class JudgmentRow(BaseModel):
     feedback: str | None
     evaluator: str | None
     raw: str
-    usage: UsageRow | None
+    usage: CallUsage | None
     cost_usd: float | None
     cached: bool
 
 
-class ScoreRow(BaseModel):
-    """What one assertion came to; of a sealed trial without what tells of its answer."""
+class Score(BaseModel):
+    """The result of one assertion; for a sealed trial without anything about its answer."""
 
     grader: str
     name: str
     value: float | None
-    outcome: VerdictWord
+    outcome: VerdictName
     weight: float
-    required: float | None = Field(description="The gate, if it has one.")
+    required: float | None = Field(description="The minimum value, if the assertion is a gate.")
     reason: str | None
-    entries: list[EntryRow] | None
-    judgments: list[JudgmentRow] | None
+    entries: list[Evidence] | None
+    judgments: list[Judgment] | None
     details: dict[str, Any] | None
 
 
-class TrialRow(BaseModel):
-    """One trial, as `proctor runs show --case --json` has it, with its place."""
+class Trial(BaseModel):
+    """A trial, as printed by `proctor runs show --case --json`, with its position."""
 
-    position: int = Field(description="The place of its case in the suite, from 0.")
+    position: int = Field(description="The position of its case in the suite, from 0.")
     run: str = Field(examples=[RUN])
     suite: str
     suite_version: str | None
     case_id: str
     target: str
     repeat: int
-    verdict: VerdictWord
+    verdict: VerdictName
     score: float | None
     failed_gates: list[str]
-    scores: list[ScoreRow]
-    output: OutputRow | None
-    failure: FailureRow | None
+    scores: list[Score]
+    output: Output | None
+    failure: Failure | None
     latency_ms: float | None
-    usage: UsageRow | None
+    usage: CallUsage | None
     cost_usd: float | None
     tags: list[str]
     category: str | None
     split: Literal["dev", "holdout"] | None
-    sealed: bool = Field(description="It is held out: what tells of question and answer is null.")
+    sealed: bool = Field(description="Whether it is held out: prompt and answer are null.")
     started_at: str
-    source_run: str | None = Field(description="The run it was taken over from, if it was.")
+    source_run: str | None = Field(description="The run that it was reused from, if it was.")
 
 
 class TrialPage(BaseModel):
-    """Some trials of a run."""
+    """A page of trials of a run."""
 
-    trials: list[TrialRow]
-    total: int = Field(description="How many there are on all pages together.")
-    whole: bool = Field(description="Every finished trial was looked through; else ask again in a moment.")
-    next: str | None = Field(description="The `after` of the following page; null on the last.")
+    trials: list[Trial]
+    total: int = Field(description="Number of matching trials on all pages.")
+    whole: bool = Field(
+        description="Whether every finished trial has been read; if not, repeat the request in a moment."
+    )
+    next: str | None = Field(description="The `after` of the next page; null on the last one.")
     previous: str | None
 
 
-class Revealed(BaseModel):
-    """A run whose held-out answers are shown from now on, until the server is stopped."""
+class Reveal(BaseModel):
+    """A run whose held-out answers are shown until the server stops."""
 
     run: str
-    looks: int = Field(description="How often this version's holdout was looked at, this time included.")
+    looks: int = Field(description="Number of accesses to this version's holdout, this one included.")
 
 
 class RunFilter(BaseModel):
-    """Which runs are wanted; what is left out leaves none out."""
+    """Filters for runs; an absent filter matches every run."""
 
     model_config = ConfigDict(extra="forbid")
     suite: str | None = Field(default=None, description="Only runs of this suite.", examples=["my_suite"])
     version: str | None = Field(default=None, description="Only of this version of it.", examples=["v2"])
     target: str | None = Field(default=None, description="Only runs on this target.")
     tag: str | None = Field(default=None, description="Only runs with this tag.")
-    group: str | None = Field(default=None, description="Only runs that one command started together.")
-    status: Status | None = Field(default=None, description="Only runs in this state.")
-    after: str | None = Field(default=None, description="The `next` of the page before.")
-    limit: int = Field(default=20, ge=1, le=200, description="At most so many.")
+    group: str | None = Field(default=None, description="Only runs started together by one command.")
+    status: Status | None = Field(default=None, description="Only runs with this status.")
+    after: str | None = Field(default=None, description="The `next` of the previous page.")
+    limit: int = Field(default=20, ge=1, le=200, description="Maximum number of results.")
 
 
 class TrialFilter(BaseModel):
-    """Which trials are wanted; what is left out leaves none out."""
+    """Filters for trials; an absent filter matches every trial."""
 
     model_config = ConfigDict(extra="forbid")
-    verdict: list[VerdictWord] = Field(default=[], description="Any of these.", examples=[["fail", "error"]])
+    verdict: list[VerdictName] = Field(default=[], description="Any of these.", examples=[["fail", "error"]])
     tag: list[str] = Field(
         default=[], max_length=20, description="Cases with all of these tags; commas in one mean any."
     )
-    grader: list[str] = Field(default=[], max_length=20, description="Graded by all of these.")
-    missed: list[str] = Field(default=[], max_length=20, description="Not passed by any of these graders.")
-    category: str = Field(default="", description="Cases of this category.")
-    split: Literal["", "dev", "holdout"] = Field(default="", description="One part of the suite.")
+    grader: list[str] = Field(default=[], max_length=20, description="Trials graded by all of these graders.")
+    missed: list[str] = Field(
+        default=[], max_length=20, description="Trials that none of these graders passed."
+    )
+    category: str = Field(default="", description="Only cases of this category.")
+    split: Literal["", "dev", "holdout"] = Field(default="", description="Only this part of the suite.")
     case: str = Field(
-        default="", max_length=1000, description="A glob for ids of cases.", examples=["t1", "t*"]
+        default="", max_length=1000, description="A glob pattern for case ids.", examples=["t1", "t*"]
     )
     text: str = Field(
-        default="", max_length=1000, description="Somewhere in id, question, answer or reasons; any case."
+        default="",
+        max_length=1000,
+        description="Text in the id, prompt, answer or reasons; case-insensitive.",
     )
     sort: str = Field(
         default="position",
         pattern="^-?(position|case|verdict|score|latency|cost)$",
-        description="What they are sorted by; `-` before it turns the order around.",
+        description="The sort order; a leading `-` reverses it.",
     )
-    after: str = Field(default="", max_length=1000, description="The `next` of the page before.")
-    limit: int = Field(default=50, ge=1, le=200, description="At most so many.")
+    after: str = Field(default="", max_length=1000, description="The `next` of the previous page.")
+    limit: int = Field(default=50, ge=1, le=200, description="Maximum number of results.")

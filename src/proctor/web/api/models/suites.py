@@ -1,6 +1,6 @@
-"""The shapes of what the API reads and answers about suites and targets, for checking and for its document.
+"""Requests and responses about suites and targets.
 
-An answer's fields are those of `proctor … --json`; each is always there, and null where nothing is known.
+Response fields are those of `proctor … --json`; all are always present, and null if unknown.
 """
 
 from __future__ import annotations
@@ -10,39 +10,39 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from proctor.dialects import DIALECTS
-from proctor.web.api.problems import Wrong
-from proctor.web.api.requests import Asked
+from proctor.web.api.problems import Issue
+from proctor.web.api.requests import RequestBody
 
 DIGEST = "sha256:2f1d0a6f0c3f1f0b8f6a3f6f0c9d1d5c7a3c0b1e4d2f5a6978b0c1d2e3f4a5b6"
 LINES = '{"id": "t1", "input": "What is 2+2?", "expected": "4", "scorer": "exact"}\n'
 Share = float | None
-"""A share of 1; null where there is nothing to take a share of."""
+"""A fraction of 1; null if it has no base."""
 
 
-class SuiteText(Asked):
-    """A suite as text, as it would stand in its file."""
+class SuiteText(RequestBody):
+    """A suite as the text of its file."""
 
     text: str = Field(
         min_length=1,
         max_length=20 * 2**20,
-        description="The file's content: JSON Lines, CSV, YAML or Markdown, in any dialect that is read.",
+        description="The file's content: JSON Lines, CSV, YAML or Markdown, in any supported dialect.",
         examples=[LINES],
     )
     name: str = Field(
         default="",
         max_length=200,
-        description="The name under which it is saved; empty for the one that the text or `filename` gives.",
+        description="The name to save it under; empty for the one in the text or `filename`.",
         examples=["my_suite"],
     )
     filename: str = Field(
         default="",
         max_length=200,
-        description="What the file is called, for messages; its ending says how it is read.",
+        description="The name of the file, for messages; its extension selects the format.",
         examples=["my_suite.jsonl"],
     )
     dialect: str | None = Field(
         default=None,
-        description="Its dialect, instead of finding it from the content.",
+        description="Its dialect; by default detected from the content.",
         examples=["meridian"],
         json_schema_extra={"anyOf": [{"type": "string", "enum": [*DIALECTS.names()]}, {"type": "null"}]},
     )
@@ -50,12 +50,11 @@ class SuiteText(Asked):
         default=None,
         ge=0,
         lt=1,
-        description="The share of the cases that is held out; 0 for none. Without it as the text says, "
-        "else 0.2.",
+        description="The share of cases held out; 0 for none. By default as the text says, or 0.2.",
     )
 
 
-class Found(BaseModel):
+class FileIssue(BaseModel):
     """An error or a warning, with its place."""
 
     line: int | None
@@ -65,21 +64,21 @@ class Found(BaseModel):
     message: str = Field(description="A full sentence that says what to do.")
 
 
-class CheckedFile(BaseModel):
-    """What was found in one suite."""
+class FileValidation(BaseModel):
+    """The errors and warnings of one suite."""
 
     path: str
-    dialect: str | None = Field(description="Null where it cannot be told.")
+    dialect: str | None = Field(description="Null if it cannot be detected.")
     cases: int
-    errors: list[Found] = Field(description="What keeps it from being saved.")
-    warnings: list[Found] = Field(description="What is doubtful and does not.")
+    errors: list[FileIssue] = Field(description="Reasons why it cannot be saved.")
+    warnings: list[FileIssue] = Field(description="Doubts that do not prevent saving.")
 
 
 class Validation(BaseModel):
-    """What `proctor validate --json` prints."""
+    """A validation, as printed by `proctor validate --json`."""
 
-    files: list[CheckedFile]
-    exit_code: int = Field(description="0 when it can be saved, 4 when not.")
+    files: list[FileValidation]
+    exit_code: int = Field(description="0 if it can be saved, else 4.")
 
 
 class SavedSuite(BaseModel):
@@ -88,41 +87,41 @@ class SavedSuite(BaseModel):
     suite: str
     version: str = Field(examples=["v1"])
     state: Literal["new", "same", "renewed", "earlier"] = Field(
-        description="A new version; the current one, as it was or with other tags, metadata, order or "
-        "holdout; or an earlier one, which is current again."
+        description="A new version; the current one, unchanged or with other tags, metadata, order or "
+        "holdout; or an earlier one, which becomes current again."
     )
     cases: int
     dialect: str
     suite_digest: str = Field(examples=[DIGEST])
-    warnings: list[Wrong] = Field(description="What is doubtful in it.")
+    warnings: list[Issue] = Field(description="Its warnings.")
 
 
-class VersionRow(BaseModel):
+class SuiteVersion(BaseModel):
     """One version of a suite."""
 
     version: str
-    current: bool = Field(description="It is the one last saved under the name.")
+    current: bool = Field(description="Whether it was the last one saved under the name.")
     saved_at: str
     cases: int
-    runs: int = Field(description="How many runs of it are stored.")
+    runs: int = Field(description="Number of its stored runs.")
     dialect: str
     suite_digest: str = Field(examples=[DIGEST])
 
 
-class SuiteVersions(BaseModel):
+class SuiteHistory(BaseModel):
     """A suite with all of its versions, oldest first."""
 
     suite: str
-    versions: list[VersionRow]
+    versions: list[SuiteVersion]
 
 
 class SuiteList(BaseModel):
-    """What `proctor suites list --json` prints."""
+    """All suites, as printed by `proctor suites list --json`."""
 
-    suites: list[SuiteVersions]
+    suites: list[SuiteHistory]
 
 
-class RunOfSuite(BaseModel):
+class SuiteRun(BaseModel):
     """A run of a version."""
 
     run: str
@@ -131,65 +130,65 @@ class RunOfSuite(BaseModel):
     started_at: str
 
 
-class SizeOfSplits(BaseModel):
-    """How many cases are dev, and how many are held out."""
+class SplitSizes(BaseModel):
+    """The number of dev and holdout cases."""
 
     dev: int
     holdout: int
 
 
-class LookRow(BaseModel):
-    """One look at a holdout."""
+class HoldoutAccess(BaseModel):
+    """One access to a holdout."""
 
     kind: Literal["rate", "reveal"]
     run: str
     at: str
 
 
-class SuiteRow(BaseModel):
-    """What `proctor suites show --json` prints of one version."""
+class Suite(BaseModel):
+    """One version, as printed by `proctor suites show --json`."""
 
     suite: str
     version: str
     current: bool
     saved_at: str
     cases: int
-    runs: list[RunOfSuite]
+    runs: list[SuiteRun]
     dialect: str
     suite_digest: str = Field(examples=[DIGEST])
     description: str | None
-    declared_version: str | None = Field(description="What its file says of its version.")
+    declared_version: str | None = Field(description="The version stated in its file.")
     suite_hash: str | None = Field(description="The published hash, in dialect pramana.")
-    splits: SizeOfSplits | None = Field(description="Null for a suite that is not split.")
+    splits: SplitSizes | None = Field(description="Null if the suite is not split.")
     categories: dict[str, int]
     tags: dict[str, int]
-    looks: list[LookRow]
+    looks: list[HoldoutAccess]
 
 
-class CaseRow(BaseModel):
+class Case(BaseModel):
     """One case of a version."""
 
-    position: int = Field(description="Its place in the suite, from 0.")
+    position: int = Field(description="Its position in the suite, from 0.")
     id: str
     split: Literal["dev", "holdout"] | None
     category: str | None
     tags: list[str]
     graders: list[str]
-    sent: str = Field(description="The digest of what a target receives.", examples=[DIGEST])
-    judged: str = Field(description="The digest of how its answers are judged.", examples=[DIGEST])
+    sent: str = Field(description="Digest of what a target receives.", examples=[DIGEST])
+    judged: str = Field(description="Digest of how its answers are graded.", examples=[DIGEST])
 
 
 class CasePage(BaseModel):
-    """Some cases of a version, in order."""
+    """A page of the cases of a version, in order."""
 
     suite: str
     version: str
-    cases: list[CaseRow]
-    next: int | None = Field(description="The `after` of the following page; null on the last.")
+    cases: list[Case]
+    next: int | None = Field(description="The `after` of the next page; null on the last one.")
 
 
 class ChangedField(BaseModel):
-    """A field that is not what it was; null where it is not there or has its default."""
+    """A field that changed; null if it is absent or has its default."""
 
     field: str = Field(examples=["input[0].content"])
     old: Any
@@ -197,20 +196,20 @@ class ChangedField(BaseModel):
 
 
 class ChangedCase(BaseModel):
-    """A case that is in both and not the same."""
+    """A case that differs between the versions."""
 
     case: str
     fields: list[ChangedField]
 
 
 class RenamedCase(BaseModel):
-    """A case that is asked and judged as before under another id."""
+    """A case that only has another id."""
 
     old: str
     new: str
 
 
-class SideOfDiff(BaseModel):
+class DiffSide(BaseModel):
     """One of the two versions."""
 
     suite: str
@@ -220,15 +219,15 @@ class SideOfDiff(BaseModel):
 
 
 class SuiteDiff(BaseModel):
-    """What `proctor suites diff --json` prints."""
+    """Changes between versions, as printed by `proctor suites diff --json`."""
 
-    old: SideOfDiff
-    new: SideOfDiff
+    old: DiffSide
+    new: DiffSide
     added: list[str]
     removed: list[str]
     renamed: list[RenamedCase]
     changed: list[ChangedCase]
-    header: list[ChangedField] = Field(description="What changed in the suite itself.")
+    header: list[ChangedField] = Field(description="Changes of the suite itself.")
     moved: int
     same: int
     exit_code: int
@@ -237,29 +236,29 @@ class SuiteDiff(BaseModel):
 class ExportedFile(BaseModel):
     """A file of an exported suite."""
 
-    path: str = Field(description="Its name; `/` between folders.", examples=["my_suite.jsonl"])
-    text: str | None = Field(description="Its content; null for one that is no text.")
-    base64: str | None = Field(description="The content of one that is no text.")
+    path: str = Field(description="Its path, with `/` between folders.", examples=["my_suite.jsonl"])
+    text: str | None = Field(description="Its content; null if it is not text.")
+    base64: str | None = Field(description="Its content if it is not text.")
 
 
-class Exported(BaseModel):
+class SuiteExport(BaseModel):
     """A version in a dialect."""
 
     suite: str
     version: str
     dialect: str
     files: list[ExportedFile]
-    warnings: list[Wrong] = Field(description="What the dialect says otherwise, or what was left out.")
+    warnings: list[Issue] = Field(description="What the dialect expresses differently, or cannot express.")
 
 
-class TargetRow(BaseModel):
-    """Somebody who can be asked."""
+class Target(BaseModel):
+    """A target that can be called."""
 
     name: str = Field(examples=["gpt"])
     kind: str = Field(examples=["openai"])
 
 
 class TargetList(BaseModel):
-    """Who can be asked from here: the targets of this folder's targets file, and what needs no file."""
+    """The targets that can be called: those of this folder's targets file, and the built-in ones."""
 
-    targets: list[TargetRow]
+    targets: list[Target]
