@@ -23,7 +23,7 @@ from proctor.grading import score
 from proctor.model import Assertion, Output, Prompt, Score
 from proctor.protocols import Finished, Graded, Isolation, Judge
 from proctor.services.grading.isolated_grading import EventLoopIsolation
-from proctor.services.runs.execution.open_targets import together
+from proctor.services.runs.execution.gather import gather_all
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "graders"))
 inputs: Any = import_module("worst_inputs")
@@ -68,7 +68,7 @@ def graded_of(worst: Any, isolation: Isolation | None) -> Graded:
         judges=(Judge(name="judge", target=_Judge(reply)),),
         embedder=_Embedder,
         programs=_Programs(),
-        together=together,
+        together=gather_all,
         isolation=isolation,
     )
 

@@ -1,28 +1,26 @@
-"""Trials on one machine: N workers pull planned trials from one iterator; nothing ever holds them all.
+"""Trials on one machine: N tasks pull planned trials from one iterator; nothing ever holds them all.
 
-Knows nothing of files, stores or terminals: it is given functions to ask, to grade and to tell. Planning,
-grading and storing are done for a few dozen trials at a time: between two network events each would run on
-cold caches and take three times as long, which is a fifth of a whole trial on a fast endpoint.
+Knows nothing of files, stores or terminals, but only a worker and a writer. Planning, grading and storing are
+done for a few dozen trials at a time: between two network events each would run on cold caches and take three
+times as long, which is a fifth of a whole trial on a fast endpoint.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from datetime import UTC, datetime
-from functools import partial
+from collections.abc import Iterator
+from datetime import datetime
 from itertools import islice
 from time import perf_counter
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.engines.protocol import RunWork, TrialWorker, TrialWriter, make_trial
 from proctor.errors import EndpointFailed, TargetError, WorkspaceError
 from proctor.grading import Manner
 from proctor.invalid_cases import failure_of
-from proctor.model import Case, Failure, Output, Score, Trial, Verdict
+from proctor.model import Failure, Output, Trial, Verdict
 from proctor.plan import Planned
-from proctor.protocols import Stay
 
 GRACE_S = 1.0
 """How long calls under way may still take when the user stops a run, as any command is to end within 2 s."""
@@ -41,44 +39,20 @@ _LONGEST_WAIT_S = 0.01
 """An answer waits no longer than this for the others of its batch."""
 
 
-class Work(Struct, frozen=True, kw_only=True):
-    """What an engine needs to be told."""
-
-    ask: Callable[[Planned, str | None], Awaitable[Output]]
-    """Asks in a workspace, if there is one. Raises TargetError."""
-    grade: Callable[[Planned, Output, str | None], Awaitable[tuple[Score, ...]]]
-    grade_repeats: Callable[[Sequence[Planned], Sequence[Output | None]], Awaitable[list[tuple[Score, ...]]]]
-    """Grades all repeats of a case, in their order."""
-    grade_at_once: Callable[[Case, Output], tuple[Score, ...] | None]
-    """None where that takes too long: then `grade` does it."""
-    manner: Callable[[Case], Manner]
-    """Which of the three a case is graded by."""
-    arrived: Callable[[Trial, Planned], None]
-    """Told of each output whose grading will take a while."""
-    finished: Callable[[Trial, Planned], Verdict]
-    """Told of each finished trial; says what it came to."""
-    enter: Callable[[Planned], Awaitable[Stay]]
-    """Begins a stay in the case's workspace. Raises WorkspaceError."""
-    leave: Callable[[Stay, bool], Awaitable[None]]
-    """Ends a stay; told whether its trial passed."""
-    now: Callable[[], datetime] = partial(datetime.now, UTC)
-    """The time at which a trial begins."""
-    is_full: Callable[[], bool] = lambda: False
-    """Whether too many trials wait to be stored for another one to begin."""
-
-
-class Engine:
+class LocalEngine:
     """Runs planned trials once."""
 
-    def __init__(self, work: Work, workers: int) -> None:
+    def __init__(self, work: RunWork, worker: TrialWorker, writer: TrialWriter) -> None:
         """Starts nothing.
 
         Args:
-            work: what to do with a trial.
-            workers: how many trials may be under way at once.
+            work: how many trials may be under way at once.
+            worker: calls the target and the graders.
+            writer: stores and reports trials.
         """
-        self._work = work
-        self._workers = workers
+        self._max_concurrency = work.max_concurrency
+        self._worker = worker
+        self._writer = writer
         self._stopping = asyncio.Event()
         self._groups: dict[int, dict[int, tuple[Planned, Trial]]] = {}
         self._answered: list[_Answered] = []
@@ -115,7 +89,7 @@ class Engine:
                 stopped first.
         """
         trials = _in_batches(planned)
-        workers = {asyncio.create_task(self._worker(trials)) for _ in range(self._workers)}
+        workers = {asyncio.create_task(self._run_worker(trials)) for _ in range(self._max_concurrency)}
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             while workers:
@@ -165,11 +139,11 @@ class Engine:
                 return
             await asyncio.wait({*self._long_gradings, stopping}, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _worker(self, trials: Iterator[Planned]) -> None:
+    async def _run_worker(self, trials: Iterator[Planned]) -> None:
         for count, planned in enumerate(trials, 1):
             while self._grades_too_much():
                 await asyncio.wait(self._long_gradings, return_when=asyncio.FIRST_COMPLETED)
-            while self._work.is_full() and not self._stopping.is_set():  # noqa: ASYNC110  # a thread makes room
+            while self._writer.is_full() and not self._stopping.is_set():  # noqa: ASYNC110  # a thread makes room
                 await asyncio.sleep(_FULL_PAUSE_S)
             if self._stopping.is_set():
                 return
@@ -183,49 +157,49 @@ class Engine:
                 await asyncio.sleep(0)  # a target that answers at once never waits by itself
 
     async def _attempt(self, planned: Planned) -> None:
-        work, case = self._work, planned.case
-        started_at = work.now()
+        worker, writer, case = self._worker, self._writer, planned.case
+        started_at = writer.now()
         invalid = failure_of(case)
         if invalid is not None:
-            self._finish_soon((planned, started_at, None, invalid))
+            self._queue_finish((planned, started_at, None, invalid))
             return
         if case.workspace is not None:
-            await self._attempt_inside(planned, started_at)
+            await self._run_in_workspace(planned, started_at)
             return
         output, failure = planned.output, None
         if output is None:
             output, failure = await self._ask(planned, None)
-        manner = work.manner(case)
-        if manner is Manner.TOGETHER:
-            await self._gather(planned, trial_of(planned, started_at, output, failure))
-        elif manner is Manner.AT_ONCE or output is None:
-            self._finish_soon((planned, started_at, output, failure))
+        mode = worker.grading_mode(case)
+        if mode is Manner.TOGETHER:
+            await self._gather(planned, make_trial(planned, started_at, output, failure))
+        elif mode is Manner.AT_ONCE or output is None:
+            self._queue_finish((planned, started_at, output, failure))
         else:
             if planned.output is None:
-                work.arrived(trial_of(planned, started_at, output, None), planned)
-            scores = await work.grade(planned, output, None)
-            work.finished(trial_of(planned, started_at, output, None, scores), planned)
+                writer.store_answer(make_trial(planned, started_at, output, None), planned)
+            scores = await worker.grade(planned, output, None)
+            writer.store_trial(make_trial(planned, started_at, output, None, scores), planned)
 
     async def _ask(self, planned: Planned, workspace: str | None) -> tuple[Output | None, Failure | None]:
         try:
-            return await self._work.ask(planned, workspace), None
+            return await self._worker.answer(planned, workspace), None
         except EndpointFailed:
             raise
         except TargetError as error:
             return None, Failure(stage="target", kind=error.kind, message=_readable(error))
 
-    async def _attempt_inside(self, planned: Planned, started_at: datetime) -> None:
+    async def _run_in_workspace(self, planned: Planned, started_at: datetime) -> None:
         """A trial in a workspace, which stays as the target left it until the answer is graded."""
-        work, passed = self._work, False
+        worker, writer, passed = self._worker, self._writer, False
         try:
-            stay = await work.enter(planned)
+            stay = await worker.enter(planned)
         except WorkspaceError as error:
             broken = Failure(stage="setup", kind="workspace", message=_readable(error))
-            trial = trial_of(planned, started_at, None, broken)
-            if work.manner(planned.case) is Manner.TOGETHER:
+            trial = make_trial(planned, started_at, None, broken)
+            if worker.grading_mode(planned.case) is Manner.TOGETHER:
                 await self._gather(planned, trial)
             else:
-                work.finished(trial, planned)
+                writer.store_trial(trial, planned)
             return
         try:
             if self._stopping.is_set():
@@ -234,19 +208,19 @@ class Engine:
             output, failure = await self._ask(planned, stay.path)
             if output is not None:
                 output = replace(output, file_changes=await stay.changes() or output.file_changes)
-            trial = trial_of(planned, started_at, output, failure)
-            if work.manner(planned.case) is Manner.TOGETHER:
+            trial = make_trial(planned, started_at, output, failure)
+            if worker.grading_mode(planned.case) is Manner.TOGETHER:
                 passed = output is not None
                 await self._gather(planned, trial)
                 return
             if output is not None:
-                work.arrived(trial, planned)
-                trial = replace(trial, scores=await work.grade(planned, output, stay.path))
-            passed = work.finished(trial, planned) is Verdict.PASS
+                writer.store_answer(trial, planned)
+                trial = replace(trial, scores=await worker.grade(planned, output, stay.path))
+            passed = writer.store_trial(trial, planned) is Verdict.PASS
         finally:
-            await work.leave(stay, passed)
+            await worker.leave(stay, passed)
 
-    def _finish_soon(self, answered: _Answered) -> None:
+    def _queue_finish(self, answered: _Answered) -> None:
         self._answered.append(answered)
         output, failure = answered[2:]
         # Failures may end the run, so they are counted at once.
@@ -262,17 +236,17 @@ class Engine:
             self._timer.cancel()
             self._timer = None
         answered, self._answered = self._answered, []
-        work, began = self._work, perf_counter()
+        worker, writer, started = self._worker, self._writer, perf_counter()
         try:
             for place, (planned, started_at, output, failure) in enumerate(answered):
-                if place and perf_counter() - began > _LONGEST_WAIT_S:
-                    self._leave_for_later(answered[place:], told=self._told - place)
+                if place and perf_counter() - started > _LONGEST_WAIT_S:
+                    self._requeue(answered[place:], told=self._told - place)
                     return
-                scores = () if output is None else work.grade_at_once(planned.case, output)
+                scores = () if output is None else worker.grade_at_once(planned.case, output)
                 if scores is None:
                     self._grade_apart(answered[place], told=place < self._told)
                 else:
-                    work.finished(trial_of(planned, started_at, output, failure, scores), planned)
+                    writer.store_trial(make_trial(planned, started_at, output, failure, scores), planned)
             self._told = 0
         except Exception as error:  # noqa: BLE001  # `run` raises it: a timer has nobody to raise it to
             self._error = self._error or error
@@ -283,12 +257,12 @@ class Engine:
         planned, started_at, output, _ = answered
         assert output is not None
         if planned.output is None and not told:
-            self._work.arrived(trial_of(planned, started_at, output, None), planned)
+            self._writer.store_answer(make_trial(planned, started_at, output, None), planned)
 
         async def grade() -> None:
             try:
-                scores = await self._work.grade(planned, output, None)
-                self._work.finished(trial_of(planned, started_at, output, None, scores), planned)
+                scores = await self._worker.grade(planned, output, None)
+                self._writer.store_trial(make_trial(planned, started_at, output, None, scores), planned)
             except Exception as error:  # noqa: BLE001  # `run` raises it: nobody awaits the task
                 self._error = self._error or error
                 self._stopping.set()
@@ -301,11 +275,11 @@ class Engine:
         sizes = self._long_gradings.values()
         return len(sizes) >= MAX_LONG_GRADINGS or sum(sizes) > MAX_LONG_GRADING_CHARACTERS
 
-    def _leave_for_later(self, left: list[_Answered], told: int) -> None:
+    def _requeue(self, left: list[_Answered], told: int) -> None:
         """Slow graders must not keep the loop from reading answers, nor answers from being stored."""
         for planned, started_at, output, _ in left[max(told, 0) :]:
             if output is not None and planned.output is None:
-                self._work.arrived(trial_of(planned, started_at, output, None), planned)
+                self._writer.store_answer(make_trial(planned, started_at, output, None), planned)
         self._told = len(left)
         self._answered = left
         self._timer = asyncio.get_running_loop().call_later(0, self._finish_answered)
@@ -313,16 +287,16 @@ class Engine:
     async def _gather(self, planned: Planned, trial: Trial) -> None:
         """Keep a trial until the others of its case are there, then grade all of them."""
         if planned.output is None and trial.output is not None:
-            self._work.arrived(trial, planned)
+            self._writer.store_answer(trial, planned)
         group = self._groups.setdefault(planned.position, {})
         group[planned.repeat] = planned, trial
         if len(group) < planned.repeats:
             return
         del self._groups[planned.position]
         ones, trials = zip(*(group[repeat] for repeat in sorted(group)), strict=True)
-        scores = await self._work.grade_repeats(ones, [each.output for each in trials])
+        scores = await self._worker.grade_repeats(ones, [each.output for each in trials])
         for one, its_trial, its_scores in zip(ones, trials, scores, strict=True):
-            self._work.finished(replace(its_trial, scores=its_scores), one)
+            self._writer.store_trial(replace(its_trial, scores=its_scores), one)
 
 
 _Answered = tuple[Planned, datetime, Output | None, Failure | None]
@@ -350,26 +324,3 @@ def _is_large(output: Output | None) -> bool:
 def _readable(error: Exception) -> str:
     """What an error says, with every character that a store cannot hold replaced."""
     return str(error).encode("utf-8", "replace").decode("utf-8")
-
-
-def trial_of(
-    planned: Planned,
-    started_at: datetime,
-    output: Output | None,
-    failure: Failure | None = None,
-    scores: tuple[Score, ...] = (),
-) -> Trial:
-    """The trial that a planned one became."""
-    return Trial(
-        case_id=planned.case.id,
-        position=planned.position,
-        repeat=planned.repeat,
-        sent=planned.sent,
-        split=planned.split,
-        output=output,
-        scores=scores,
-        failure=failure,
-        started_at=started_at,
-        source_run=planned.source_run,
-        target=planned.case.target,
-    )

@@ -30,8 +30,8 @@ from proctor.model import (
 )
 from proctor.protocols import Answers, Judge
 from proctor.services.judges.labelled_answers import Answer, is_judged
+from proctor.services.runs.execution.gather import gather_all
 from proctor.services.runs.execution.judge_proxy import Lending
-from proctor.services.runs.execution.open_targets import together
 from proctor.services.runs.execution.target_pool import Reach
 from proctor.targets.process.suite_programs import SuitePrograms
 from proctor.verdicts import Spent, verdict_of
@@ -175,7 +175,7 @@ class Calibrating:
         folder = "" if answer.run is None else answer.run.suite.folder
         help_ = Help(
             judges=(Judge(name=self._spec.name, target=asking),),
-            together=together,
+            together=gather_all,
             embedder=self._reach.embedder,
             programs=SuitePrograms(folder, self._reach.environ),
             lender=self._lending,

@@ -1,4 +1,4 @@
-"""What a user asks for, and what it comes to: the runs that are to be made."""
+"""What a user asks for: suites, targets, judges and settings, as words."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from typing import Literal
 from msgspec import Struct
 
 from proctor.errors import UsageError
-from proctor.model import Params, Run, Settings, Suite
-from proctor.plan import Index
+from proctor.model import Params, Settings, Suite
 from proctor.services.runs.config import Config
-from proctor.services.runs.planning.judge_choice import Wanted
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a user asks for: the words as they were given."""
+    """What a user asks for, as the words of the command."""
 
     suites: tuple[str, ...] = ()
     saved: tuple[Suite, ...] = ()
@@ -60,16 +58,6 @@ class Request(Struct, frozen=True, kw_only=True):
     def names_suites(self) -> bool:
         """It says by words which suites are run."""
         return bool(self.suites or self.stored)
-
-
-class Job(Struct, frozen=True, kw_only=True):
-    """One run that is to be made or continued."""
-
-    run: Run
-    index: Index
-    wanted: Wanted
-    earlier_run: Run | None = None
-    """The run whose trials are taken over; the run itself when it is continued."""
 
 
 def new_id() -> str:

@@ -20,7 +20,7 @@ from proctor.errors import TargetError
 from proctor.graders.program_payload import said, usage_of
 from proctor.model import Case, Judgment, Message, Prompt
 from proctor.protocols import Judge, Lent
-from proctor.services.runs.execution.open_targets import together
+from proctor.services.runs.execution.gather import gather_all
 
 if TYPE_CHECKING:
     from aiohttp.web import BaseRequest, Response, ServerRunner
@@ -156,7 +156,7 @@ class _Loan:
             why = f"{self._max_calls} questions may be asked, {self._calls} were, and this is"
             raise _Refused(429, f"{why} {len(questions)} more; raise `max_calls` of the grader's `target`.")
         self._calls += len(questions)
-        return await together(map(self._answer, judges, questions))
+        return await gather_all(map(self._answer, judges, questions))
 
     def _judge(self, name: str | None) -> Judge:
         judge = self._judges.get(name or next(iter(self._judges)))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -13,19 +12,14 @@ from proctor.grading import Help
 from proctor.model import Case, Judgment, Output, Prompt, Run, TargetSpec
 from proctor.protocols import Answers, Judge, Programs
 from proctor.services.grading.isolated_grading import EventLoopIsolation
+from proctor.services.runs.execution.gather import gather_all
 from proctor.services.runs.execution.reuse import Nobody
 from proctor.services.runs.execution.target_pool import Reach
-from proctor.services.runs.planning.judge_choice import judges_for, judges_of
+from proctor.services.runs.planning.judge_choice import judges_for
 from proctor.targets.process.suite_programs import SuitePrograms
 
 if TYPE_CHECKING:
     from proctor.services.runs.execution.judge_proxy import Lending
-
-
-def specs_of(run: Run) -> tuple[TargetSpec, ...]:
-    """Everybody who may be asked in a run; a run that grades another one again asks judges alone."""
-    judges = judges_of(run)
-    return judges if run.regrade_of is not None else (run.target, *run.named_targets, *judges)
 
 
 class Cast:
@@ -70,7 +64,7 @@ class Cast:
             named={judge.name: judge for judge in named},
             judge_repeats=run.settings.judge_repeats,
             judge_rule=run.settings.judge_rule,
-            together=together,
+            together=gather_all,
             embedder=reach.embedder,
             programs=programs,
             isolation=isolation,
@@ -122,14 +116,3 @@ class _Judging:
         except EndpointFailed as error:
             self._stop(f"The judge {self._name!r} failed. {error}")
             raise
-
-
-async def together(things: Iterable[Awaitable[Any]]) -> list[Any]:
-    """Await several things at the same time, and give what came of them in order."""
-    results = await asyncio.gather(
-        *things, return_exceptions=True
-    )  # none is left running behind a broken one
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return results
