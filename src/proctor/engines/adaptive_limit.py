@@ -184,7 +184,7 @@ class Limit:
         self._pacer: RatePacer | None = None
         self._counts_tokens = False
         self._tokens_per_call = 0.0
-        self._sent = 0
+        self._sent_count = 0
         self._busy_since = -inf
         self._epoch = _Epoch(0.0, 0)
 
@@ -267,7 +267,7 @@ class Limit:
         self._epoch.refused += 1
         self._epoch.refused_at = min(self._epoch.refused_at, now)
         self._close(now + pause_s)
-        return not self.successes and self._epoch.accepted(self._sent) <= 0
+        return not self.successes and self._epoch.accepted(self._sent_count) <= 0
 
     def observe(self, quotas: Collection[Quota]) -> None:
         """The endpoint said what is left of its rate limits: where too little is, wait for more.
@@ -325,9 +325,9 @@ class Limit:
         if not self.in_flight:
             now = monotonic()
             if now - self._busy_since > _IDLE_S and not self._is_guarded:
-                self._epoch = _Epoch(now, self._sent)
+                self._epoch = _Epoch(now, self._sent_count)
                 self._busy_since = now
-        self._sent += 1
+        self._sent_count += 1
         self.in_flight += 1
 
     def _close(self, until: float) -> None:
@@ -379,10 +379,10 @@ class Limit:
         """The pause is over: what the endpoint took since the last one tells the rate."""
         epoch, closed_until = self._epoch, self._closed_until
         self._closed_until = 0.0
-        self._epoch = _Epoch(now, self._sent)
+        self._epoch = _Epoch(now, self._sent_count)
         if not epoch.refused:
             return
-        accepted = epoch.accepted(self._sent)
+        accepted = epoch.accepted(self._sent_count)
         if accepted <= 0:
             self.breaker.trip(now, now)
             return
@@ -426,6 +426,6 @@ class _Epoch:
         self.refused_at = inf
         self._sent_before = sent_before
 
-    def accepted(self, sent: int) -> int:
+    def accepted(self, sent_count: int) -> int:
         """How many requests of it were not refused, those under way among them."""
-        return sent - self._sent_before - self.refused
+        return sent_count - self._sent_before - self.refused

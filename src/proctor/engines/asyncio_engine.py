@@ -26,16 +26,16 @@ GRACE_S = 1.0
 """How long calls under way may still take when the user stops a run, as any command is to end within 2 s."""
 LONG_GRACE_S = 5.0
 """The same when a run stops by itself."""
-_LOOK_EVERY_S = 0.1
-_BATCH = 64
+_POLL_INTERVAL_S = 0.1
+_BATCH_SIZE = 64
 """So many trials are planned, or graded and stored, in one go."""
 MAX_LONG_GRADINGS = 8
 MAX_LONG_GRADING_CHARACTERS = 16_000_000
 """At these limits of answers that wait for slow graders, no further trial begins."""
-_LARGE = 2**20
+_LARGE_ANSWER_SIZE = 2**20
 """Longer answers are graded and stored at once, and end a batch that is planned."""
 _FULL_PAUSE_S = 0.01
-_LONGEST_WAIT_S = 0.01
+_MAX_BATCH_WAIT_S = 0.01
 """An answer waits no longer than this for the others of its batch."""
 
 
@@ -55,8 +55,8 @@ class LocalEngine:
         self._writer = writer
         self._stopping = asyncio.Event()
         self._groups: dict[int, dict[int, tuple[Planned, Trial]]] = {}
-        self._answered: list[_Answered] = []
-        self._told = 0
+        self._answered_trials: list[_AnsweredTrial] = []
+        self._stored_count = 0
         """So many of them, from the first, were told as arrived."""
         self._timer: asyncio.TimerHandle | None = None
         self._long_gradings: dict[asyncio.Task[None], int] = {}
@@ -81,36 +81,36 @@ class LocalEngine:
         self._is_stopped_by_user = self._is_stopped_by_user or reason is None
         self._stopping.set()
 
-    async def run(self, planned: Iterator[Planned]) -> None:
+    async def run(self, planned_trials: Iterator[Planned]) -> None:
         """Make every planned trial, or what can be made until `stop`.
 
         Raises:
             ProctorError: something other than a target failed, such as the store; the other workers are
                 stopped first.
         """
-        trials = _in_batches(planned)
+        trials = _in_batches(planned_trials)
         workers = {asyncio.create_task(self._run_worker(trials)) for _ in range(self._max_concurrency)}
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             while workers:
-                done, _ = await asyncio.wait({*workers, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                if stopping in done:
+                finished, _ = await asyncio.wait({*workers, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if stopping in finished:
                     for task in self._long_gradings:
                         task.cancel()
-                    done = {*await self._wait_in_grace(workers)}
-                for worker in done - {stopping}:
+                    finished = {*await self._wait_in_grace(workers)}
+                for worker in finished - {stopping}:
                     if not worker.cancelled():  # its grader was ended, as the run is stopped
                         worker.result()
                 if self._stopping.is_set():
                     break
-                workers -= done
+                workers -= finished
             await self._finish_all(stopping)
         finally:
             leftovers = (*workers, *self._long_gradings, stopping)
             for leftover in leftovers:
                 leftover.cancel()
             await asyncio.gather(*leftovers, return_exceptions=True)
-            while self._answered:
+            while self._answered_trials:
                 self._finish_answered()
             for task in self._long_gradings:
                 task.cancel()
@@ -124,15 +124,15 @@ class LocalEngine:
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
-            done, waiting = await asyncio.wait(workers, timeout=_LOOK_EVERY_S)
+            finished, waiting = await asyncio.wait(workers, timeout=_POLL_INTERVAL_S)
             grace_s = GRACE_S if self._is_stopped_by_user else LONG_GRACE_S
             if not waiting or loop.time() - began >= grace_s:
-                return done
+                return finished
 
     async def _finish_all(self, stopping: asyncio.Task[bool]) -> None:
         """Wait for all that is graded apart, unless the run is stopped: its answers are stored."""
         while not self._stopping.is_set():
-            while self._answered:
+            while self._answered_trials:
                 self._finish_answered()
                 await asyncio.sleep(0)
             if not self._long_gradings:
@@ -140,7 +140,7 @@ class LocalEngine:
             await asyncio.wait({*self._long_gradings, stopping}, return_when=asyncio.FIRST_COMPLETED)
 
     async def _run_worker(self, trials: Iterator[Planned]) -> None:
-        for count, planned in enumerate(trials, 1):
+        for count, planned_trial in enumerate(trials, 1):
             while self._grades_too_much():
                 await asyncio.wait(self._long_gradings, return_when=asyncio.FIRST_COMPLETED)
             while self._writer.is_full() and not self._stopping.is_set():  # noqa: ASYNC110  # a thread makes room
@@ -148,121 +148,127 @@ class LocalEngine:
             if self._stopping.is_set():
                 return
             try:
-                await self._attempt(planned)
+                await self._attempt(planned_trial)
             except EndpointFailed as error:
                 # The trial has not failed: it was not made. The run can be resumed when the endpoint answers.
                 self.stop(str(error))
                 return
-            if count % _BATCH == 0:
+            if count % _BATCH_SIZE == 0:
                 await asyncio.sleep(0)  # a target that answers at once never waits by itself
 
-    async def _attempt(self, planned: Planned) -> None:
-        worker, writer, case = self._worker, self._writer, planned.case
+    async def _attempt(self, planned_trial: Planned) -> None:
+        worker, writer, case = self._worker, self._writer, planned_trial.case
         started_at = writer.now()
         invalid = failure_of(case)
         if invalid is not None:
-            self._queue_finish((planned, started_at, None, invalid))
+            self._queue_finish((planned_trial, started_at, None, invalid))
             return
         if case.workspace is not None:
-            await self._run_in_workspace(planned, started_at)
+            await self._run_in_workspace(planned_trial, started_at)
             return
-        output, failure = planned.output, None
+        output, failure = planned_trial.output, None
         if output is None:
-            output, failure = await self._ask(planned, None)
+            output, failure = await self._ask(planned_trial, None)
         mode = worker.grading_mode(case)
         if mode is Manner.TOGETHER:
-            await self._gather(planned, make_trial(planned, started_at, output, failure))
+            await self._gather(planned_trial, make_trial(planned_trial, started_at, output, failure))
         elif mode is Manner.AT_ONCE or output is None:
-            self._queue_finish((planned, started_at, output, failure))
+            self._queue_finish((planned_trial, started_at, output, failure))
         else:
-            if planned.output is None:
-                writer.store_answer(make_trial(planned, started_at, output, None), planned)
-            scores = await worker.grade(planned, output, None)
-            writer.store_trial(make_trial(planned, started_at, output, None, scores), planned)
+            if planned_trial.output is None:
+                writer.store_answer(make_trial(planned_trial, started_at, output, None), planned_trial)
+            scores = await worker.grade(planned_trial, output, None)
+            writer.store_trial(make_trial(planned_trial, started_at, output, None, scores), planned_trial)
 
-    async def _ask(self, planned: Planned, workspace: str | None) -> tuple[Output | None, Failure | None]:
+    async def _ask(
+        self, planned_trial: Planned, workspace: str | None
+    ) -> tuple[Output | None, Failure | None]:
         try:
-            return await self._worker.answer(planned, workspace), None
+            return await self._worker.answer(planned_trial, workspace), None
         except EndpointFailed:
             raise
         except TargetError as error:
             return None, Failure(stage="target", kind=error.kind, message=_readable(error))
 
-    async def _run_in_workspace(self, planned: Planned, started_at: datetime) -> None:
+    async def _run_in_workspace(self, planned_trial: Planned, started_at: datetime) -> None:
         """A trial in a workspace, which stays as the target left it until the answer is graded."""
         worker, writer, passed = self._worker, self._writer, False
         try:
-            stay = await worker.enter(planned)
+            stay = await worker.enter(planned_trial)
         except WorkspaceError as error:
             broken = Failure(stage="setup", kind="workspace", message=_readable(error))
-            trial = make_trial(planned, started_at, None, broken)
-            if worker.grading_mode(planned.case) is Manner.TOGETHER:
-                await self._gather(planned, trial)
+            trial = make_trial(planned_trial, started_at, None, broken)
+            if worker.grading_mode(planned_trial.case) is Manner.TOGETHER:
+                await self._gather(planned_trial, trial)
             else:
-                writer.store_trial(trial, planned)
+                writer.store_trial(trial, planned_trial)
             return
         try:
             if self._stopping.is_set():
                 passed = True  # nothing was done in it that is worth keeping
                 return
-            output, failure = await self._ask(planned, stay.path)
+            output, failure = await self._ask(planned_trial, stay.path)
             if output is not None:
                 output = replace(output, file_changes=await stay.changes() or output.file_changes)
-            trial = make_trial(planned, started_at, output, failure)
-            if worker.grading_mode(planned.case) is Manner.TOGETHER:
+            trial = make_trial(planned_trial, started_at, output, failure)
+            if worker.grading_mode(planned_trial.case) is Manner.TOGETHER:
                 passed = output is not None
-                await self._gather(planned, trial)
+                await self._gather(planned_trial, trial)
                 return
             if output is not None:
-                writer.store_answer(trial, planned)
-                trial = replace(trial, scores=await worker.grade(planned, output, stay.path))
-            passed = writer.store_trial(trial, planned) is Verdict.PASS
+                writer.store_answer(trial, planned_trial)
+                trial = replace(trial, scores=await worker.grade(planned_trial, output, stay.path))
+            passed = writer.store_trial(trial, planned_trial) is Verdict.PASS
         finally:
             await worker.leave(stay, passed)
 
-    def _queue_finish(self, answered: _Answered) -> None:
-        self._answered.append(answered)
-        output, failure = answered[2:]
+    def _queue_finish(self, answered_trial: _AnsweredTrial) -> None:
+        self._answered_trials.append(answered_trial)
+        output, failure = answered_trial[2:]
         # Failures may end the run, so they are counted at once.
         at_once = _is_large(output) or (failure is not None and failure.stage == "target")
-        if at_once or len(self._answered) >= _BATCH:
+        if at_once or len(self._answered_trials) >= _BATCH_SIZE:
             self._finish_answered()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_LONGEST_WAIT_S, self._finish_answered)
+            self._timer = asyncio.get_running_loop().call_later(_MAX_BATCH_WAIT_S, self._finish_answered)
 
     def _finish_answered(self) -> None:
         """Grade and hand over what was answered since the last time."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        answered, self._answered = self._answered, []
+        answered_trials, self._answered_trials = self._answered_trials, []
         worker, writer, started = self._worker, self._writer, perf_counter()
         try:
-            for place, (planned, started_at, output, failure) in enumerate(answered):
-                if place and perf_counter() - started > _LONGEST_WAIT_S:
-                    self._requeue(answered[place:], told=self._told - place)
+            for number, (planned_trial, started_at, output, failure) in enumerate(answered_trials):
+                if number and perf_counter() - started > _MAX_BATCH_WAIT_S:
+                    self._requeue(answered_trials[number:], stored_count=self._stored_count - number)
                     return
-                scores = () if output is None else worker.grade_at_once(planned.case, output)
+                scores = () if output is None else worker.grade_at_once(planned_trial.case, output)
                 if scores is None:
-                    self._grade_apart(answered[place], told=place < self._told)
+                    self._grade_apart(answered_trials[number], is_stored=number < self._stored_count)
                 else:
-                    writer.store_trial(make_trial(planned, started_at, output, failure, scores), planned)
-            self._told = 0
+                    writer.store_trial(
+                        make_trial(planned_trial, started_at, output, failure, scores), planned_trial
+                    )
+            self._stored_count = 0
         except Exception as error:  # noqa: BLE001  # `run` raises it: a timer has nobody to raise it to
             self._error = self._error or error
             self._stopping.set()
 
-    def _grade_apart(self, answered: _Answered, *, told: bool) -> None:
+    def _grade_apart(self, answered_trial: _AnsweredTrial, *, is_stored: bool) -> None:
         """Grade an answer whose graders take long, while others are asked and graded."""
-        planned, started_at, output, _ = answered
+        planned_trial, started_at, output, _ = answered_trial
         assert output is not None
-        if planned.output is None and not told:
-            self._writer.store_answer(make_trial(planned, started_at, output, None), planned)
+        if planned_trial.output is None and not is_stored:
+            self._writer.store_answer(make_trial(planned_trial, started_at, output, None), planned_trial)
 
         async def grade() -> None:
             try:
-                scores = await self._worker.grade(planned, output, None)
-                self._writer.store_trial(make_trial(planned, started_at, output, None, scores), planned)
+                scores = await self._worker.grade(planned_trial, output, None)
+                self._writer.store_trial(
+                    make_trial(planned_trial, started_at, output, None, scores), planned_trial
+                )
             except Exception as error:  # noqa: BLE001  # `run` raises it: nobody awaits the task
                 self._error = self._error or error
                 self._stopping.set()
@@ -275,50 +281,50 @@ class LocalEngine:
         sizes = self._long_gradings.values()
         return len(sizes) >= MAX_LONG_GRADINGS or sum(sizes) > MAX_LONG_GRADING_CHARACTERS
 
-    def _requeue(self, left: list[_Answered], told: int) -> None:
+    def _requeue(self, remaining: list[_AnsweredTrial], stored_count: int) -> None:
         """Slow graders must not keep the loop from reading answers, nor answers from being stored."""
-        for planned, started_at, output, _ in left[max(told, 0) :]:
-            if output is not None and planned.output is None:
-                self._writer.store_answer(make_trial(planned, started_at, output, None), planned)
-        self._told = len(left)
-        self._answered = left
+        for planned_trial, started_at, output, _ in remaining[max(stored_count, 0) :]:
+            if output is not None and planned_trial.output is None:
+                self._writer.store_answer(make_trial(planned_trial, started_at, output, None), planned_trial)
+        self._stored_count = len(remaining)
+        self._answered_trials = remaining
         self._timer = asyncio.get_running_loop().call_later(0, self._finish_answered)
 
-    async def _gather(self, planned: Planned, trial: Trial) -> None:
+    async def _gather(self, planned_trial: Planned, trial: Trial) -> None:
         """Keep a trial until the others of its case are there, then grade all of them."""
-        if planned.output is None and trial.output is not None:
-            self._writer.store_answer(trial, planned)
-        group = self._groups.setdefault(planned.position, {})
-        group[planned.repeat] = planned, trial
-        if len(group) < planned.repeats:
+        if planned_trial.output is None and trial.output is not None:
+            self._writer.store_answer(trial, planned_trial)
+        group = self._groups.setdefault(planned_trial.position, {})
+        group[planned_trial.repeat] = planned_trial, trial
+        if len(group) < planned_trial.repeats:
             return
-        del self._groups[planned.position]
-        ones, trials = zip(*(group[repeat] for repeat in sorted(group)), strict=True)
-        scores = await self._worker.grade_repeats(ones, [each.output for each in trials])
-        for one, its_trial, its_scores in zip(ones, trials, scores, strict=True):
-            self._writer.store_trial(replace(its_trial, scores=its_scores), one)
+        del self._groups[planned_trial.position]
+        repeats, trials = zip(*(group[repeat] for repeat in sorted(group)), strict=True)
+        scores = await self._worker.grade_repeats(repeats, [repeat_trial.output for repeat_trial in trials])
+        for repeat_plan, its_trial, its_scores in zip(repeats, trials, scores, strict=True):
+            self._writer.store_trial(replace(its_trial, scores=its_scores), repeat_plan)
 
 
-_Answered = tuple[Planned, datetime, Output | None, Failure | None]
+_AnsweredTrial = tuple[Planned, datetime, Output | None, Failure | None]
 
 
-def _in_batches(planned: Iterator[Planned]) -> Iterator[Planned]:
-    while batch := _batch(planned):
+def _in_batches(planned_trials: Iterator[Planned]) -> Iterator[Planned]:
+    while batch := _batch(planned_trials):
         yield from batch
 
 
-def _batch(planned: Iterator[Planned]) -> list[Planned]:
+def _batch(planned_trials: Iterator[Planned]) -> list[Planned]:
     """The next trials; few where they have large answers, as when a run is graded again."""
     batch = []
-    for one in islice(planned, _BATCH):
-        batch.append(one)
-        if _is_large(one.output):
+    for planned_trial in islice(planned_trials, _BATCH_SIZE):
+        batch.append(planned_trial)
+        if _is_large(planned_trial.output):
             break
     return batch
 
 
 def _is_large(output: Output | None) -> bool:
-    return output is not None and len(output.text) >= _LARGE
+    return output is not None and len(output.text) >= _LARGE_ANSWER_SIZE
 
 
 def _readable(error: Exception) -> str:

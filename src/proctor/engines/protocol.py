@@ -41,7 +41,7 @@ class TrialWorker(Protocol):
     """Calls the target and the graders of one run. Only `answer` and `grade` have to be written."""
 
     @abstractmethod
-    def answer(self, planned: Planned, workspace: str | None) -> Awaitable[Output]:
+    def answer(self, planned_trial: Planned, workspace: str | None) -> Awaitable[Output]:
         """Call the target, in the folder of a workspace if there is one.
 
         Raises:
@@ -50,7 +50,9 @@ class TrialWorker(Protocol):
         """
 
     @abstractmethod
-    def grade(self, planned: Planned, output: Output, workspace: str | None) -> Awaitable[tuple[Score, ...]]:
+    def grade(
+        self, planned_trial: Planned, output: Output, workspace: str | None
+    ) -> Awaitable[tuple[Score, ...]]:
         """One score for each assertion of the case."""
 
     def grading_mode(self, case: Case) -> Manner:
@@ -66,17 +68,17 @@ class TrialWorker(Protocol):
     ) -> list[tuple[Score, ...]]:
         """The scores of all repeats of a case, in their order; none for a repeat without an output."""
         return [
-            () if output is None else await self.grade(planned, output, None)
-            for planned, output in zip(group, outputs, strict=True)
+            () if output is None else await self.grade(planned_trial, output, None)
+            for planned_trial, output in zip(group, outputs, strict=True)
         ]
 
-    async def enter(self, planned: Planned) -> Stay:
+    async def enter(self, planned_trial: Planned) -> Stay:
         """Start a stay in the case's workspace.
 
         Raises:
             WorkspaceError: the workspace cannot be made.
         """
-        raise WorkspaceError(f"There is no workspace for case {planned.case.id!r}.")
+        raise WorkspaceError(f"There is no workspace for case {planned_trial.case.id!r}.")
 
     async def leave(self, stay: Stay, passed: bool) -> None:
         """End a stay in a workspace, whose trial passed or not."""
@@ -87,10 +89,10 @@ class TrialWriter(Protocol):
     """Stores and reports the trials of one run. Only `store_trial` has to be written."""
 
     @abstractmethod
-    def store_trial(self, trial: Trial, planned: Planned) -> Verdict:
+    def store_trial(self, trial: Trial, planned_trial: Planned) -> Verdict:
         """Store a finished trial, and give its verdict."""
 
-    def store_answer(self, trial: Trial, planned: Planned) -> None:
+    def store_answer(self, trial: Trial, planned_trial: Planned) -> None:
         """Store an answer whose grading will take a while."""
         return
 
@@ -120,7 +122,7 @@ class Engine(Protocol):
             reason: why, as a sentence, where that is not the user's wish; the first one counts.
         """
 
-    async def run(self, planned: Iterator[Planned]) -> None:
+    async def run(self, planned_trials: Iterator[Planned]) -> None:
         """Make every planned trial, or what can be made until `stop`.
 
         Raises:
@@ -132,7 +134,7 @@ EngineFactory = Callable[[RunWork, TrialWorker, TrialWriter], Engine]
 
 
 def make_trial(
-    planned: Planned,
+    planned_trial: Planned,
     started_at: datetime,
     output: Output | None,
     failure: Failure | None = None,
@@ -140,15 +142,15 @@ def make_trial(
 ) -> Trial:
     """The trial that a planned one became."""
     return Trial(
-        case_id=planned.case.id,
-        position=planned.position,
-        repeat=planned.repeat,
-        sent=planned.sent,
-        split=planned.split,
+        case_id=planned_trial.case.id,
+        position=planned_trial.position,
+        repeat=planned_trial.repeat,
+        sent=planned_trial.sent,
+        split=planned_trial.split,
         output=output,
         scores=scores,
         failure=failure,
         started_at=started_at,
-        source_run=planned.source_run,
-        target=planned.case.target,
+        source_run=planned_trial.source_run,
+        target=planned_trial.case.target,
     )

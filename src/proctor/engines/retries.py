@@ -92,7 +92,7 @@ class Patient:
             asked_at = monotonic()
             call = self._deadlines.begin()
             try:
-                output = _checked(await self._target.answer(prompt))
+                output = _check_output(await self._target.answer(prompt))
             except TargetError as error:
                 wait_s = self._wait_s(tries, error, asked_at)
             except ProctorError:
@@ -218,7 +218,7 @@ def _as_sentence(error: TargetError) -> str:
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
-def _checked(output: Output) -> Output:
+def _check_output(output: Output) -> Output:
     """The output, unless no store could hold it: half of a surrogate pair, or a time that is no number.
 
     Raises:

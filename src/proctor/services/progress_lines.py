@@ -36,8 +36,8 @@ def telling(told: Tell | None, what: str) -> Callable[[int, int], None]:
     """
     pace = Pace()
 
-    def tell(done: int, total: int) -> None:
-        if told is not None and pace.is_due() and done < total:
-            told(f"{done:,} of {total:,} {what} so far")
+    def tell(count: int, total: int) -> None:
+        if told is not None and pace.is_due() and count < total:
+            told(f"{count:,} of {total:,} {what} so far")
 
     return tell

@@ -34,7 +34,7 @@ class Cast:
         self._help = help_
         self._targets: dict[str, Answers] = {}
         self._judges: dict[str, tuple[Judge, ...]] = {}
-        self._lending: Lending | None = None
+        self._judge_proxy: Lending | None = None
         self.programs = programs
         self.isolation = isolation
 
@@ -53,15 +53,15 @@ class Cast:
 
         async def open_judge(spec: TargetSpec) -> Judge:
             target = await reach.target(spec, judging=True)
-            return Judge(name=spec.name, target=_Judging(spec.name, target, stop))
+            return Judge(name=spec.name, target=_StoppingJudge(spec.name, target, stop))
 
         programs = SuitePrograms(run.suite.folder, reach.environ)
         judges = [await open_judge(spec) for spec in run.judges]
-        named = [await open_judge(spec) for spec in run.named_judges]
+        named_judges = [await open_judge(spec) for spec in run.named_judges]
         isolation = EventLoopIsolation()
-        help_ = Help(
+        context = Help(
             judges=tuple(judges),
-            named={judge.name: judge for judge in named},
+            named={judge.name: judge for judge in named_judges},
             judge_repeats=run.settings.judge_repeats,
             judge_rule=run.settings.judge_rule,
             together=gather_all,
@@ -70,15 +70,17 @@ class Cast:
             isolation=isolation,
         )
         target = await reach.target(run.target) if run.regrade_of is None else Nobody(run.regrade_of)
-        cast = cls(run, target, programs, help_, isolation)
+        cast = cls(run, target, programs, context, isolation)
         if run.judges:
             from proctor.services.runs.execution.judge_proxy import Lending
 
-            cast._lending = Lending()
-            cast._help = replace(help_, lender=cast._lending)
+            cast._judge_proxy = Lending()
+            cast._help = replace(context, lender=cast._judge_proxy)
         for spec in run.named_targets:
             cast._targets[spec.name] = await reach.target(spec) if run.regrade_of is None else target
-            cast._judges[spec.name] = tuple([await open_judge(one) for one in judges_for(run, spec.name)])
+            cast._judges[spec.name] = tuple(
+                [await open_judge(judge_spec) for judge_spec in judges_for(run, spec.name)]
+            )
         return cast
 
     def target(self, case: Case) -> Answers:
@@ -98,11 +100,11 @@ class Cast:
     async def aclose(self) -> None:
         """Let no program ask any more, and end graders; targets stay open. Safe to call twice."""
         self.isolation.close()
-        if self._lending is not None:
-            await self._lending.aclose()
+        if self._judge_proxy is not None:
+            await self._judge_proxy.aclose()
 
 
-class _Judging:
+class _StoppingJudge:
     """A judge that stops the run when its endpoint was given up: graders take that for one missing reply."""
 
     def __init__(self, name: str, target: Answers, stop: Callable[[str], None]) -> None:

@@ -43,24 +43,26 @@ _ENGINE = "local"
 class TrialRunner:
     """Makes the trials of one run, once."""
 
-    def __init__(self, planned: PlannedRun, store: Store, pool: Reach, listen: events.Listener) -> None:
+    def __init__(self, planned_run: PlannedRun, store: Store, pool: Reach, listen: events.Listener) -> None:
         """Opens and sends nothing.
 
         Args:
-            planned: the run, its selected cases and the run whose trials it reuses.
+            planned_run: the run, its selected cases and the run whose trials it reuses.
             store: where its trials are kept.
             pool: opens its target and judges.
             listen: receives every event.
         """
-        self._run = planned.run
-        self._index = planned.index
-        self._variables = planned.required.variables
-        self._earlier_run = planned.earlier_run
-        self._continues = planned.earlier_run is not None and planned.earlier_run.id == planned.run.id
+        self._run = planned_run.run
+        self._index = planned_run.index
+        self._variables = planned_run.required.variables
+        self._earlier_run = planned_run.earlier_run
+        self._continues = (
+            planned_run.earlier_run is not None and planned_run.earlier_run.id == planned_run.run.id
+        )
         self._store = store
         self._pool = pool
         self._listen = listen
-        self._rules = rules_of(planned.run)
+        self._rules = rules_of(planned_run.run)
         self._engine: Engine | None = None
         self._targets: Cast | None = None
         self._stopped = False
@@ -95,9 +97,9 @@ class TrialRunner:
         check_store(self._store, run)
         for note in self._pool.notes():
             self._listen(events.Told(note))
-        done = events.Done(run, writer.tally)
-        self._listen(done)
-        return done
+        event = events.Done(run, writer.tally)
+        self._listen(event)
+        return event
 
     async def _run_trials(
         self, engine: Engine, writer: RunWriter, targets: Cast, workspaces: Workspaces | None
@@ -175,9 +177,9 @@ class TrialRunner:
         if not self._continues or self._run.settings.budget_usd is None:
             return 0.0
         earlier = Tally(self._rules)
-        for stored in self._store.trials(self._run.id):
-            kept = taken_over(stored.trial, self._run)
-            earlier.add(stored.trial, Case(id=stored.trial.case_id, input=()), kept=kept)
+        for stored_trial in self._store.trials(self._run.id):
+            is_reused = taken_over(stored_trial.trial, self._run)
+            earlier.add(stored_trial.trial, Case(id=stored_trial.trial.case_id, input=()), kept=is_reused)
         return earlier.least_cost_usd
 
     def _plan_trials(self, writer: RunWriter) -> Iterator[Planned]:
@@ -185,8 +187,8 @@ class TrialRunner:
         if self._earlier_run is not None and not self._continues:
             self._store_reused()
 
-        def count(known: Known, case: Case) -> None:
-            writer.count(_copied_trial(known), case, stored=known.stored)
+        def count(prior_trial: Known, case: Case) -> None:
+            writer.count(_copied_trial(prior_trial), case, is_stored=prior_trial.stored)
 
         return map(self._fill_variables, self._missing_trials(count))
 
@@ -209,26 +211,28 @@ class TrialRunner:
         """Store all that an earlier run leaves to this one before the first call, as it may be cut short."""
         store, run_id = self._store, self._run.id
 
-        def record(known: Known, case: Case) -> None:
-            store.record(run_id, _copied_trial(known), verdict_of(known.trial, self._rules(case)))
+        def record(prior_trial: Known, case: Case) -> None:
+            store.record(run_id, _copied_trial(prior_trial), verdict_of(prior_trial.trial, self._rules(case)))
 
-        for planned in self._missing_trials(record):
-            if planned.output is not None:
-                store.arrived(run_id, make_trial(planned, datetime.now(UTC), planned.output))
+        for planned_trial in self._missing_trials(record):
+            if planned_trial.output is not None:
+                store.arrived(run_id, make_trial(planned_trial, datetime.now(UTC), planned_trial.output))
 
-    def _fill_variables(self, planned: Planned) -> Planned:
+    def _fill_variables(self, planned_trial: Planned) -> Planned:
         """The trial with the values of the variables that its case, and a stored output of it, name."""
-        if self._run.regrade_of is not None and planned.case.workspace is not None:
-            planned = replace(planned, case=replace(planned.case, workspace=None))  # no target works in it
-        if not planned.case.variables:
-            return planned
+        if self._run.regrade_of is not None and planned_trial.case.workspace is not None:
+            planned_trial = replace(
+                planned_trial, case=replace(planned_trial.case, workspace=None)
+            )  # no target works in it
+        if not planned_trial.case.variables:
+            return planned_trial
         environ = self._pool.environ
-        output = planned.output
+        output = planned_trial.output
         return replace(
-            planned,
-            case=filled_case(planned.case, environ),
-            digests=tuple(map(assertion_digest, planned.case.assertions)),
-            output=None if output is None else unmasked(output, planned.case.variables, environ),
+            planned_trial,
+            case=filled_case(planned_trial.case, environ),
+            digests=tuple(map(assertion_digest, planned_trial.case.assertions)),
+            output=None if output is None else unmasked(output, planned_trial.case.variables, environ),
         )
 
     def _open_workspaces(self, targets: Cast) -> Workspaces | None:
@@ -246,16 +250,16 @@ class TrialRunner:
         names = (*self._variables, *program_variables)
         self._listen(events.Warned(masked(message, names, self._pool.environ)))
 
-    def _is_reusable(self, stored: StoredTrial, case: Case) -> bool:
+    def _is_reusable(self, stored_trial: StoredTrial, case: Case) -> bool:
         """Whether an earlier trial stays as it is."""
         if self._continues:
-            return stored.verdict is not None
-        return verdict_of(stored.trial, self._rules(case)) in (Verdict.PASS, Verdict.FAIL)
+            return stored_trial.verdict is not None
+        return verdict_of(stored_trial.trial, self._rules(case)) in (Verdict.PASS, Verdict.FAIL)
 
 
-def _copied_trial(known: Known) -> Trial:
+def _copied_trial(prior_trial: Known) -> Trial:
     """A trial that stays, with the run that it comes from."""
-    trial, source_run = known.trial, known.source_run
+    trial, source_run = prior_trial.trial, prior_trial.source_run
     if trial.source_run == source_run:
         return trial
     return replace(trial, source_run=source_run, graded_in=trial.graded_in or source_run)

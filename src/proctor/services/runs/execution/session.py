@@ -75,17 +75,18 @@ class Session:
         pool = self._new_pool(planned_runs, prices)
         try:
             await self._open(planned_runs, pool)
-            finished = []
-            for number, planned in enumerate(planned_runs):
+            results = []
+            for number, planned_run in enumerate(planned_runs):
                 await asyncio.sleep(0.001)  # a signal that came while something was imported is heard now
                 if self._stopped:
                     self.not_begun = [
-                        f"{rest.run.suite.name} on {rest.run.target.name}" for rest in planned_runs[number:]
+                        f"{remaining.run.suite.name} on {remaining.run.target.name}"
+                        for remaining in planned_runs[number:]
                     ]
                     break
-                self._runner = TrialRunner(planned, self._store, pool, self._listen)
-                finished.append(await self._runner.run())
-            return finished
+                self._runner = TrialRunner(planned_run, self._store, pool, self._listen)
+                results.append(await self._runner.run())
+            return results
         finally:
             await pool.aclose()
 
@@ -93,40 +94,40 @@ class Session:
         settings = planned_runs[0].run.settings  # of a stored run: its own, but for what the request changes
         return Reach(
             self._environ,
-            concurrency=max(planned.run.settings.concurrency for planned in planned_runs),
+            concurrency=max(planned_run.run.settings.concurrency for planned_run in planned_runs),
             patience=Patience(timeout_s=settings.timeout_s, retries=settings.retries),
             prices=prices,
             notify=lambda message: self._listen(events.Told(message)),
-            progress=lambda name, done, total: self._listen(events.Fetching(name, done, total)),
+            progress=lambda name, count, total: self._listen(events.Fetching(name, count, total)),
             cache_path=self._folder / "cache.db",
             max_answer_bytes=settings.max_answer_bytes,
         )
 
     def _add_price_warnings(self, planned_runs: Sequence[PlannedRun], prices: Prices) -> list[PlannedRun]:
         """The runs with what is doubtful about their prices as warnings; the listener hears each once."""
-        reported = set[str]()
+        messages = set[str]()
         runs = []
-        for planned in planned_runs:
-            doubts = prices.doubts(specs_of(planned.run))
+        for planned_run in planned_runs:
+            doubts = prices.doubts(specs_of(planned_run.run))
             for message in doubts:
-                if message not in reported:
+                if message not in messages:
                     self._listen(events.Warned(message))
-            reported.update(doubts)
-            warnings = tuple(dict.fromkeys((*planned.run.warnings, *doubts)))
-            runs.append(replace(planned, run=replace(planned.run, warnings=warnings)))
+            messages.update(doubts)
+            warnings = tuple(dict.fromkeys((*planned_run.run.warnings, *doubts)))
+            runs.append(replace(planned_run, run=replace(planned_run.run, warnings=warnings)))
         return runs
 
     async def _open(self, planned_runs: Sequence[PlannedRun], pool: Reach) -> None:
         """Open every target and judge, so that whatever is missing is known before the first call."""
-        for planned in planned_runs:
-            check_set(planned.required.variables, self._environ)
-            pool.hide(planned.required.variables)
-            if planned.run.settings.budget_usd is not None:
-                pool.require_prices(specs_of(planned.run))
-            judges = judges_of(planned.run)
-            for spec in specs_of(planned.run):
+        for planned_run in planned_runs:
+            check_set(planned_run.required.variables, self._environ)
+            pool.hide(planned_run.required.variables)
+            if planned_run.run.settings.budget_usd is not None:
+                pool.require_prices(specs_of(planned_run.run))
+            judges = judges_of(planned_run.run)
+            for spec in specs_of(planned_run.run):
                 await pool.target(spec, judging=spec in judges)
-        if any("embedder" in planned.required.needs for planned in planned_runs):
+        if any("embedder" in planned_run.required.needs for planned_run in planned_runs):
             try:
                 await pool.open_embedder()
             except UsageError as error:
@@ -135,23 +136,23 @@ class Session:
 
 def _list_placeholders(planned_runs: Sequence[PlannedRun]) -> list[tuple[str, Case]]:
     """The cases that are never sent, each once though several targets have it, by names that differ."""
-    several = len({planned.run.suite.digest for planned in planned_runs}) > 1
+    several = len({planned_run.run.suite.digest for planned_run in planned_runs}) > 1
     cases = {
-        (planned.run.suite.name, case.id): case
-        for planned in planned_runs
-        for case in planned.index.placeholders
+        (planned_run.run.suite.name, case.id): case
+        for planned_run in planned_runs
+        for case in planned_run.index.placeholders
     }
     return [(f"{suite}: {name}" if several else name, case) for (suite, name), case in cases.items()]
 
 
 def _too_few_cases(planned_runs: Sequence[PlannedRun]) -> str | None:
     """A warning where few cases decide between targets or by a gate; None where they decide nothing."""
-    target_counts = Counter(planned.run.suite.digest for planned in planned_runs)
+    target_counts = Counter(planned_run.run.suite.digest for planned_run in planned_runs)
     return too_few_cases(
         {
-            planned.run.suite.name: len(planned.index.chosen)
-            for planned in planned_runs
-            if (target_counts[planned.run.suite.digest] > 1 or planned.run.settings.min_pass_rate)
-            and "too-few-cases" not in planned.required.silenced
+            planned_run.run.suite.name: len(planned_run.index.chosen)
+            for planned_run in planned_runs
+            if (target_counts[planned_run.run.suite.digest] > 1 or planned_run.run.settings.min_pass_rate)
+            and "too-few-cases" not in planned_run.required.silenced
         }
     )

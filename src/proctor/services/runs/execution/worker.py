@@ -27,14 +27,16 @@ class RunWorker(TrialWorker):
         self._targets = targets
         self._workspaces = workspaces
 
-    def answer(self, planned: Planned, workspace: str | None) -> Awaitable[Output]:
+    def answer(self, planned_trial: Planned, workspace: str | None) -> Awaitable[Output]:
         """Call the target of the case."""
-        return self._targets.target(planned.case).answer(_prompt(planned, workspace))
+        return self._targets.target(planned_trial.case).answer(_prompt(planned_trial, workspace))
 
-    def grade(self, planned: Planned, output: Output, workspace: str | None) -> Awaitable[tuple[Score, ...]]:
+    def grade(
+        self, planned_trial: Planned, output: Output, workspace: str | None
+    ) -> Awaitable[tuple[Score, ...]]:
         """Call the graders of the case, and the judges that they name."""
-        context = self._targets.help(planned.case, workspace, planned.known)
-        return grade(planned.case, output, GRADERS.get, context)
+        context = self._targets.help(planned_trial.case, workspace, planned_trial.known)
+        return grade(planned_trial.case, output, GRADERS.get, context)
 
     def grading_mode(self, case: Case) -> Manner:
         """Whether the graders wait for anything, or look at all repeats."""
@@ -52,13 +54,13 @@ class RunWorker(TrialWorker):
     ) -> list[tuple[Score, ...]]:
         """Call the graders of a case with all of its outputs."""
         case = group[0].case
-        known_judgments = [planned.known for planned in group]
+        known_judgments = [planned_trial.known for planned_trial in group]
         return await grade_repeats(case, outputs, GRADERS.get, self._targets.help(case), known_judgments)
 
-    async def enter(self, planned: Planned) -> Stay:
+    async def enter(self, planned_trial: Planned) -> Stay:
         """Start a stay in the case's workspace; raises WorkspaceError."""
         assert self._workspaces is not None
-        return await self._workspaces.enter(planned.case, planned.repeat)
+        return await self._workspaces.enter(planned_trial.case, planned_trial.repeat)
 
     async def leave(self, stay: Stay, passed: bool) -> None:
         """End a stay, and clean up what need not be kept."""
@@ -66,9 +68,9 @@ class RunWorker(TrialWorker):
         await self._workspaces.leave(stay, passed=passed)
 
 
-def _prompt(planned: Planned, workspace: str | None) -> Prompt:
-    case, form = planned.case, planned.case.form
-    prompt = Prompt(messages=case.input, case_id=case.id, repeat=planned.repeat, workspace=workspace)
+def _prompt(planned_trial: Planned, workspace: str | None) -> Prompt:
+    case, form = planned_trial.case, planned_trial.case.form
+    prompt = Prompt(messages=case.input, case_id=case.id, repeat=planned_trial.repeat, workspace=workspace)
     if form is None:
         return prompt
     return replace(prompt, json_answer=form.json, response_schema=form.schema, tools=form.tools)

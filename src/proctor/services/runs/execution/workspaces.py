@@ -14,7 +14,7 @@ from proctor.targets.local.weights import cache_folder
 from proctor.workspaces.environment import Workspaces
 from proctor.workspaces.run_shared import Site
 
-_NAMED = 5
+_MAX_LISTED = 5
 """So many kept workspaces are named one by one."""
 
 
@@ -45,24 +45,26 @@ def workspaces_of(
         warn=warn,
         environ=reach.environ,
     )
-    made = Workspaces(site)
-    chosen = set(index.chosen)
-    for position, stored in enumerate(store.cases(run.suite.content)):
-        if position in chosen and stored.case.workspace is not None:
-            case = filled_case(stored.case, reach.environ)
-            made.expect(case, repeats_of(case, run.settings.repeats))
-    return made
+    workspaces = Workspaces(site)
+    positions = set(index.chosen)
+    for position, stored_case in enumerate(store.cases(run.suite.content)):
+        if position in positions and stored_case.case.workspace is not None:
+            case = filled_case(stored_case.case, reach.environ)
+            workspaces.expect(case, repeats_of(case, run.settings.repeats))
+    return workspaces
 
 
 def kept(workspaces: Workspaces) -> list[str]:
     """What stays on disk, in sentences."""
-    there = list(workspaces.kept.items())
-    if not there:
+    kept_folders = list(workspaces.kept.items())
+    if not kept_folders:
         return []
-    lines = [f"Kept workspace {path}" + (f" of case {case!r}." if case else ".") for path, case in there]
-    if len(there) <= _NAMED:
+    lines = [
+        f"Kept workspace {path}" + (f" of case {case!r}." if case else ".") for path, case in kept_folders
+    ]
+    if len(kept_folders) <= _MAX_LISTED:
         return lines
     return [
-        *lines[: _NAMED - 1],
-        f"Kept {len(there) - _NAMED + 1:,} more workspaces in {there[0][0].parent}.",
+        *lines[: _MAX_LISTED - 1],
+        f"Kept {len(kept_folders) - _MAX_LISTED + 1:,} more workspaces in {kept_folders[0][0].parent}.",
     ]

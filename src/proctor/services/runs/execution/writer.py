@@ -49,7 +49,7 @@ class RunWriter(TrialWriter):
         self.tally = Tally(self._rules, run.suite.repeats_rule, run.settings.repeats)
         self._latest = run.started_at
         """The latest time that the run has, which no later one may be before."""
-        self._held: list[tuple[Trial, Case]] = []
+        self._held_back: list[tuple[Trial, Case]] = []
         """Errors while an endpoint fails every call: perhaps they are not the trials' own."""
         self._errors = 0
         self._has_judges = bool(judges_of(run))
@@ -65,46 +65,48 @@ class RunWriter(TrialWriter):
         """Whether the store has as many waiting rows as it may have."""
         return self._store.is_full()
 
-    def store_answer(self, trial: Trial, planned: Planned) -> None:
+    def store_answer(self, trial: Trial, planned_trial: Planned) -> None:
         """Store an answer that is being graded."""
-        self._store.arrived(self._run.id, self._mask(trial, planned.case))
+        self._store.arrived(self._run.id, self._mask(trial, planned_trial.case))
 
-    def store_trial(self, trial: Trial, planned: Planned) -> Verdict:
+    def store_trial(self, trial: Trial, planned_trial: Planned) -> Verdict:
         """Count and store a finished trial."""
-        return self.count(_without_secret_digests(trial, planned.digests), planned.case, stored=False)
+        return self.count(
+            _without_secret_digests(trial, planned_trial.digests), planned_trial.case, is_stored=False
+        )
 
     def finished_at(self) -> datetime:
         """When the run ended: when it did before, if it had finished, but not before its latest trial."""
         return max(self._run.finished_at or self.now(), self._latest)
 
-    def count(self, trial: Trial, case: Case, *, stored: bool) -> Verdict:
+    def count(self, trial: Trial, case: Case, *, is_stored: bool) -> Verdict:
         """Count a trial and store it unless it is stored; errors that may be an endpoint's are held back."""
         # Of most trials this is all: they have an answer, and no judge is called for it.
-        if stored or not (self._held or trial.output is None or self._has_judges):
-            return self._finish(trial, case, stored=stored)
+        if is_stored or not (self._held_back or trial.output is None or self._has_judges):
+            return self._finish(trial, case, is_stored=is_stored)
         if not self._pool.is_in_doubt():
             self.release_held()
         elif _may_be_endpoint_fault(trial):
-            self._held.append((trial, case))
-            if len(self._held) >= min(_MAX_HELD, self._errors_left()):
+            self._held_back.append((trial, case))
+            if len(self._held_back) >= min(_MAX_HELD, self._errors_left()):
                 self.release_held()
             return verdict_of(trial, self._rules(case))
-        return self._finish(trial, case, stored=stored)
+        return self._finish(trial, case, is_stored=is_stored)
 
     def release_held(self) -> None:
         """Store the errors that were held back."""
-        held, self._held = self._held, []
-        for trial, case in held:
-            self._finish(trial, case, stored=False)
+        trials, self._held_back = self._held_back, []
+        for trial, case in trials:
+            self._finish(trial, case, is_stored=False)
 
-    def _finish(self, trial: Trial, case: Case, *, stored: bool) -> Verdict:
+    def _finish(self, trial: Trial, case: Case, *, is_stored: bool) -> Verdict:
         trial = self._mask(trial, case)
-        if not stored and trial.source_run is not None and trial.graded_in is None:
+        if not is_stored and trial.source_run is not None and trial.graded_in is None:
             trial = replace(trial, graded_in=self._run.id)
         if trial.source_run is None:
             self._latest = max(self._latest, trial.started_at)
         verdict = self.tally.add(trial, case, kept=taken_over(trial, self._run))
-        if not stored:
+        if not is_stored:
             self._store.record(self._run.id, trial, verdict)
             if verdict is Verdict.ERROR and not case.problems:
                 self._count_error()

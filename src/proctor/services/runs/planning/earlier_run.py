@@ -60,7 +60,9 @@ def suite_differences(run: Run, request: Request, context: PlanningContext) -> l
         return []
     run_request = as_of(run, request)
     fresh_runs = plan_suites(load_suites(run_request, context), run_request, context)
-    return [difference for planned in fresh_runs for difference in content_differences(run, planned.run)]
+    return [
+        difference for planned_run in fresh_runs for difference in content_differences(run, planned_run.run)
+    ]
 
 
 def environment_differences(run: Run, required: Wanted, context: PlanningContext) -> Iterator[Difference]:

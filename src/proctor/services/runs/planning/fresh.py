@@ -33,15 +33,15 @@ def plan_fresh(request: Request, context: PlanningContext) -> list[PlannedRun]:
     """
     if not request.names_suites and not request.saved:
         raise UsageError("Name a suite, such as `proctor run cheap --target local`.")
-    suites = [as_asked(loaded, request) for loaded in load_suites(request, context)]
+    suites = [as_asked(loaded_suite, request) for loaded_suite in load_suites(request, context)]
     runs = list(plan_suites(suites, request, context))
-    selected = [planned for planned in runs if planned.index.planned]
+    selected = [planned_run for planned_run in runs if planned_run.index.planned]
     if not selected:
         flags = "--tag, --all-tag, --exclude-tag, --category, --id or --split"
         raise NothingSelected(f"The selection leaves no case. Loosen {flags}.")
-    for planned in runs:
-        if not planned.index.planned:
-            context.warn(f"The selection leaves no case of {planned.run.suite.name}, which is left out.")
+    for planned_run in runs:
+        if not planned_run.index.planned:
+            context.warn(f"The selection leaves no case of {planned_run.run.suite.name}, which is left out.")
     return selected
 
 
@@ -53,25 +53,25 @@ def plan_suites(suites: list[Loaded], request: Request, context: PlanningContext
         UsageError: a word names no target, or a suite has cases for none of the targets.
     """
     warned_files = set[Path]()
-    for loaded in suites:
-        names = context.names.near(loaded.suite.folder)
+    for loaded_suite in suites:
+        names = context.names.near(loaded_suite.suite.folder)
         _warn_about_targets_file(names, warned_files, context)
         judges = tuple(names.spec(word, request.judge_params, judged=False) for word in request.judges)
         # A judge that gets no calls need not exist, nor its key.
-        resolve = partial(names.spec, judged=not judges and "judge" in loaded.wanted.needs)
-        resolve_in_suite = partial(_resolve_in_suite, loaded, resolve)
-        words = request.targets or loaded.suite.defaults.targets or names.default
+        resolve = partial(names.spec, judged=not judges and "judge" in loaded_suite.wanted.needs)
+        resolve_in_suite = partial(_resolve_in_suite, loaded_suite, resolve)
+        words = request.targets or loaded_suite.suite.defaults.targets or names.default
         if not words:
             raise UsageError(_no_target_error(names))
         specs = [(resolve if request.targets else resolve_in_suite)(word, request.params) for word in words]
-        _check_targets_of_cases(loaded, specs)
+        _check_targets_of_cases(loaded_suite, specs)
         for number, spec in enumerate(specs):
             seat = Seat(target=spec.name, first=number == 0, alone=len(specs) == 1)
-            yield _plan_run(loaded, seat, spec, judges, resolve_in_suite, request, context)
+            yield _plan_run(loaded_suite, seat, spec, judges, resolve_in_suite, request, context)
 
 
 def _plan_run(
-    loaded: Loaded,
+    loaded_suite: Loaded,
     seat: Seat,
     spec: TargetSpec,
     judges: tuple[TargetSpec, ...],
@@ -79,11 +79,11 @@ def _plan_run(
     request: Request,
     context: PlanningContext,
 ) -> PlannedRun:
-    index = loaded.index(seat)
+    index = loaded_suite.index(seat)
     # Cases with a target of their own are sent in the first run of a group.
-    required = loaded.wanted if seat.first else replace(loaded.wanted, targets=frozenset())
+    required = loaded_suite.wanted if seat.first else replace(loaded_suite.wanted, targets=frozenset())
     selection = select_judges(
-        required, spec, judges, path=loaded.path, params=request.params, resolve=resolve
+        required, spec, judges, path=loaded_suite.path, params=request.params, resolve=resolve
     )
     warnings = selection.warnings if index.planned else ()
     for message in warnings:
@@ -92,20 +92,20 @@ def _plan_run(
         id=new_id(),
         group=request.group or "",
         seat=seat,
-        suite=loaded.suite,
+        suite=loaded_suite.suite,
         target=spec,
         judges=selection.judges,
         judges_given=selection.judges_given,
         named_targets=selection.named_targets,
         named_judges=selection.named_judges,
         embedder=embedder_of(context.environ) if "embedder" in required.needs else None,
-        settings=with_defaults(loaded.suite.defaults, request),
+        settings=with_defaults(loaded_suite.suite.defaults, request),
         prices_date=context.prices_date,
         started_at=datetime.now(UTC),
         planned=index.planned,
-        warnings=(*lines_of(loaded.warnings), *warnings),
+        warnings=(*lines_of(loaded_suite.warnings), *warnings),
     )
-    return PlannedRun(run=run, index=index, required=loaded.wanted)
+    return PlannedRun(run=run, index=index, required=loaded_suite.wanted)
 
 
 def _warn_about_targets_file(names: Names, warned_files: set[Path], context: PlanningContext) -> None:
@@ -117,13 +117,13 @@ def _warn_about_targets_file(names: Names, warned_files: set[Path], context: Pla
         context.warn(line)
 
 
-def _check_targets_of_cases(loaded: Loaded, specs: list[TargetSpec]) -> None:
+def _check_targets_of_cases(loaded_suite: Loaded, specs: list[TargetSpec]) -> None:
     """Refuse a suite with a case that is for certain targets only, none of which the command has."""
-    case_ids = loaded.indexer.nowhere([spec.name for spec in specs]) if len(specs) > 1 else ()
+    case_ids = loaded_suite.indexer.nowhere([spec.name for spec in specs]) if len(specs) > 1 else ()
     if case_ids:
         raise UsageError(
-            f"Case {case_ids[0]!r} of {loaded.path} is only for targets that this command does not ask. "
-            "Add one of them with --target, or leave the case out with --id."
+            f"Case {case_ids[0]!r} of {loaded_suite.path} is only for targets that this command does not "
+            "ask. Add one of them with --target, or leave the case out with --id."
         )
 
 
@@ -131,11 +131,11 @@ def _no_target_error(names: Names) -> str:
     """What to do where neither the command nor the suite names a target."""
     if names.file is None or not names.names():
         return "Name a target with --target, such as `local` or `openai:gpt-5.2`."
-    known = ", ".join(names.names())
-    return f"Name a target with --target, or call one `default` in {names.file.path}. It has: {known}."
+    file_names = ", ".join(names.names())
+    return f"Name a target with --target, or call one `default` in {names.file.path}. It has: {file_names}."
 
 
-def _resolve_in_suite(loaded: Loaded, resolve: TargetResolver, word: str, params: Params) -> TargetSpec:
+def _resolve_in_suite(loaded_suite: Loaded, resolve: TargetResolver, word: str, params: Params) -> TargetSpec:
     """The target that a word in a suite names.
 
     Raises:
@@ -144,7 +144,7 @@ def _resolve_in_suite(loaded: Loaded, resolve: TargetResolver, word: str, params
     try:
         return resolve(word, params)
     except UsageError as error:
-        path, line = loaded.wanted.places.get(word, (loaded.path, None))
+        path, line = loaded_suite.wanted.places.get(word, (loaded_suite.path, None))
         problem = Problem(code="unknown-target", message=str(error), path=path, line=line)
         raise SuiteError([problem]) from None
 

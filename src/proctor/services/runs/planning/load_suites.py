@@ -74,23 +74,23 @@ class _SuiteLoader:
             self._suites += [self._load_placeholder(path, paths) for path in self._unreadable]
         elif self._errors or self._unreadable or self._unrecognised:
             raise self._suite_error(several=several)
-        for loaded in self._suites:
-            for line in lines_of(loaded.warnings):
+        for loaded_suite in self._suites:
+            for line in lines_of(loaded_suite.warnings):
                 self._context.warn(line)
         return self._suites
 
     def _add_file(self, path: Path, paths: Collection[Path]) -> None:
         """Load the suite of a file, and note its errors."""
         try:
-            loaded = self._load_file(path, paths)
+            loaded_suite = self._load_file(path, paths)
         except SuiteError as error:
             self._unreadable[path] = error.problems
             return
-        if loaded.errors and self._request.skip_invalid:
-            self._unreadable[path] = loaded.problems
+        if loaded_suite.errors and self._request.skip_invalid:
+            self._unreadable[path] = loaded_suite.problems
             return
-        self._errors.extend(loaded.errors)
-        self._suites.append(loaded)
+        self._errors.extend(loaded_suite.errors)
+        self._suites.append(loaded_suite)
 
     def _suite_error(self, *, several: bool) -> SuiteError:
         """The error with the problems of all suites, and where it helps a hint at `--skip-invalid`."""
@@ -98,7 +98,7 @@ class _SuiteLoader:
         can_skip = not (request.skip_invalid or request.regrade) and (several or _has_cases(self._suites))
         hint = SKIP_INVALID if can_skip and not self._unrecognised else ""
         problems = [*self._unrecognised, *self._errors, *chain(*self._unreadable.values())]
-        warnings = [problem for loaded in self._suites for problem in loaded.warnings]
+        warnings = [problem for loaded_suite in self._suites for problem in loaded_suite.warnings]
         return SuiteError([*problems, *warnings], hint=hint)
 
     def _locate(self, word: str) -> Located | Loaded:
@@ -190,8 +190,8 @@ class _SuiteLoader:
 def _has_cases(suites: Iterable[Loaded]) -> bool:
     """Whether anything in the suites is a case, right or wrong."""
     return any(
-        loaded.suite.case_count or any(problem.row or problem.case for problem in loaded.errors)
-        for loaded in suites
+        loaded_suite.suite.case_count or any(problem.row or problem.case for problem in loaded_suite.errors)
+        for loaded_suite in suites
     )
 
 
@@ -203,11 +203,11 @@ def index_stored_suite(store: Store, suite: Suite, settings: Settings) -> tuple[
     """
     indexer, requirements = Indexer(settings.selection, settings.repeats), Wishes()
     count = 0
-    for stored in store.cases(suite.content):
+    for stored_case in store.cases(suite.content):
         count += 1
-        if indexer.add(stored.case):
-            graders = (bind(assertion, GRADERS.get) for assertion in stored.case.assertions)
-            requirements.add(stored.case, graders)
+        if indexer.add(stored_case.case):
+            graders = (bind(assertion, GRADERS.get) for assertion in stored_case.case.assertions)
+            requirements.add(stored_case.case, graders)
     if count < suite.case_count:
         raise StoreError(
             f"The store has {count:,} of the {counted(suite.case_count, 'case')} of suite {suite.title}. "

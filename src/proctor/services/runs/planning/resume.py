@@ -58,24 +58,26 @@ def _continue_matching(
     """
     # The flags that decide which trials there are have the same values in all runs that match.
     request = replace(request, flags=request.flags & SETTINGS.keys())
-    matches = [_find_matches(planned, context) for planned in fresh_runs]
+    matches = [_find_matches(planned_run, context) for planned_run in fresh_runs]
     unfinished = [next((run for run in runs if run.status != "finished"), None) for runs in matches]
     groups = {run.group: run for run in unfinished if run is not None}
-    for planned, runs, newest in zip(fresh_runs, matches, unfinished, strict=True):
+    for planned_run, runs, newest in zip(fresh_runs, matches, unfinished, strict=True):
         run = newest or next((run for run in runs if run.group in groups), None)
         if run is not None:
             yield _continue_run(run, request, context)
             continue
         context.warn(
-            f"There is no unfinished run of {planned.run.suite.name} on {planned.run.target.name} with these "
-            "judges and settings: a new one begins."
+            f"There is no unfinished run of {planned_run.run.suite.name} on {planned_run.run.target.name} "
+            "with these judges and settings: a new one begins."
         )
-        yield replace(planned, run=replace(planned.run, group=next(iter(groups), planned.run.group)))
+        yield replace(
+            planned_run, run=replace(planned_run.run, group=next(iter(groups), planned_run.run.group))
+        )
 
 
-def _find_matches(planned: PlannedRun, context: PlanningContext) -> list[Run]:
+def _find_matches(planned_run: PlannedRun, context: PlanningContext) -> list[Run]:
     """The stored runs that have the same trials, on a target of the same name, by the same judges."""
-    fresh_run = planned.run
+    fresh_run = planned_run.run
     runs = context.store.alike(
         fresh_run.suite.digest,
         target_digest(fresh_run.target),
@@ -86,9 +88,9 @@ def _find_matches(planned: PlannedRun, context: PlanningContext) -> list[Run]:
         for run in runs
         if (run.target.name, run.judges, run.regrade_of) == (fresh_run.target.name, fresh_run.judges, None)
         and run.imported is None
-        and not context.values.changed(run.id, planned.required.variables | variables_of(specs_of(run)))
+        and not context.values.changed(run.id, planned_run.required.variables | variables_of(specs_of(run)))
         and run.suite.split_rule == fresh_run.suite.split_rule
-        and (run.seat == fresh_run.seat or index_run(run, context)[0].chosen == planned.index.chosen)
+        and (run.seat == fresh_run.seat or index_run(run, context)[0].chosen == planned_run.index.chosen)
     ]
 
 
