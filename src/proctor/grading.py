@@ -55,7 +55,7 @@ Graders = Callable[[str], type[Any]]
 
 
 class Help(Struct, frozen=True, kw_only=True):
-    """Whom graders may ask; each field is that of `Graded`."""
+    """What graders may call; each field is that of `Graded`."""
 
     judges: tuple[Judge, ...] = ()
     named: Mapping[str, Judge] = {}
@@ -120,9 +120,9 @@ class Manner(Enum):
     """How the outputs of a case are graded."""
 
     AT_ONCE = "at once"
-    """Every score can be had without asking anybody or waiting."""
+    """No grader calls anything or waits."""
     ASKING = "asking"
-    """A grader asks a judge, an embedder or a program."""
+    """A grader calls a judge, an embedder or a program."""
     TOGETHER = "together"
     """A grader looks at all outputs of the case."""
 
@@ -215,7 +215,7 @@ async def grade_repeats(
 
 
 async def score(assertion: Assertion, graded: Graded, graders: Graders) -> Score:
-    """What one assertion comes to. A grader that cannot tell, or breaks, is UNSCORED with its reason."""
+    """The score of one assertion. A grader that cannot tell, or breaks, is UNSCORED with its reason."""
     if graded.isolation is not None:
         try:
             kind = graders(assertion.grader)

@@ -28,7 +28,7 @@ class Planned(Struct, frozen=True, kw_only=True, gc=False):
     source_run: str | None = None
     """The run that output comes from, where it is another one."""
     known: Mapping[str, tuple[Judgment, ...]] = {}
-    """Judgments of that output that nobody is to be asked for again, by the digest of the assertion."""
+    """Judgments of that output that are reused, by the digest of the assertion."""
     digests: tuple[str, ...] = ()
     """Those of the suite's assertions, where `case` has the values of variables in their place."""
 
@@ -69,12 +69,12 @@ def _has_labels(case: Case, selection: Selection) -> bool:
 
 
 def repeats_of(case: Case, run_repeats: int | None) -> int:
-    """How often a case is asked: as the run wants, and never less than the case itself needs."""
+    """How often a case is sent: as the run wants, and never less than the case itself needs."""
     return max(run_repeats or 1, case.repeats or 1)
 
 
 class Index(Struct, frozen=True, kw_only=True):
-    """Which cases of a suite are asked, without the cases."""
+    """Which cases of a suite are selected, without the cases."""
 
     chosen: array[int]
     """The positions of the selected cases, ascending."""
@@ -99,7 +99,7 @@ def _split_name(position: int, holdout: frozenset[int] | None) -> str | None:
 
 
 def _is_in_run(case: Case, seat: Seat) -> bool:
-    """Whether the case is asked in the run of that seat."""
+    """Whether the case is sent in the run of that seat."""
     if case.target is not None:
         return seat.first
     return seat.alone or not case.only_targets or seat.target in case.only_targets
@@ -112,7 +112,7 @@ class Indexer:
     """Builds an index from cases that stream by."""
 
     def __init__(self, selection: Selection, repeats: int | None) -> None:
-        """No case seen yet.
+        """Starts without a case.
 
         Args:
             selection: which cases are wanted.
@@ -187,13 +187,13 @@ class Known(Struct, frozen=True, kw_only=True):
     source_run: str | None = None
     """The run that it comes from, where that is another one."""
     judgments: Mapping[str, tuple[Judgment, ...]] = {}
-    """Those of its output that nobody is to be asked for again, by the digest of the assertion."""
+    """Those of its output that are reused, by the digest of the assertion."""
     stored: bool = True
     """It is in the store as a trial of the run that is made."""
 
 
 Finder = Callable[[int, StoredCase], Mapping[int, Known]]
-"""What is known of a case, by repeat, from its position and the case; asked in suite order."""
+"""The prior trials of a case, by repeat, from its position and the case; called in suite order."""
 
 
 def nothing(_position: int, _case: StoredCase) -> Mapping[int, Known]:
@@ -212,7 +212,7 @@ class InOrder:
         *,
         stored: bool = True,
     ) -> None:
-        """Reads nothing yet.
+        """Reads nothing.
 
         Args:
             trials: those of the run.
@@ -246,11 +246,11 @@ class InOrder:
 
 
 class Earlier(Struct, frozen=True, kw_only=True):
-    """What is there already, and who is told of what stays as it is."""
+    """The prior trials of a run, and a callback for those that stay as they are."""
 
     find: Finder = nothing
     kept: Callable[[Known, Case], None] = lambda _prior_trial, _case: None
-    """Told of each trial that stays."""
+    """Called with each trial that stays."""
 
 
 def trials(

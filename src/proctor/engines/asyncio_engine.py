@@ -28,7 +28,7 @@ LONG_GRACE_S = 5.0
 """The same when a run stops by itself."""
 _POLL_INTERVAL_S = 0.1
 _BATCH_SIZE = 64
-"""So many trials are planned, or graded and stored, in one go."""
+"""Trials that are planned, or graded and stored, in one go."""
 MAX_LONG_GRADINGS = 8
 MAX_LONG_GRADING_CHARACTERS = 16_000_000
 """At these limits of answers that wait for slow graders, no further trial begins."""
@@ -40,7 +40,7 @@ _MAX_BATCH_WAIT_S = 0.01
 
 
 class LocalEngine:
-    """Runs planned trials once."""
+    """Makes the planned trials of a run on one event loop."""
 
     def __init__(self, work: RunWork, worker: TrialWorker, writer: TrialWriter) -> None:
         """Starts nothing.
@@ -57,7 +57,7 @@ class LocalEngine:
         self._groups: dict[int, dict[int, tuple[Planned, Trial]]] = {}
         self._answered_trials: list[_AnsweredTrial] = []
         self._stored_count = 0
-        """So many of them, from the first, were told as arrived."""
+        """How many of them, from the first, are stored without scores."""
         self._timer: asyncio.TimerHandle | None = None
         self._long_gradings: dict[asyncio.Task[None], int] = {}
         """With the length of each answer."""
@@ -68,11 +68,11 @@ class LocalEngine:
 
     @property
     def stopped(self) -> bool:
-        """Whether the run was asked to stop."""
+        """Whether `stop` was called."""
         return self._stopping.is_set()
 
     def stop(self, reason: str | None = None) -> None:
-        """Begin no further trial; what is under way gets `GRACE_S`, with a reason `LONG_GRACE_S`.
+        """Start no further trial; what is under way gets `GRACE_S`, with a reason `LONG_GRACE_S`.
 
         Args:
             reason: why, as a sentence, where that is not the user's wish; the first one counts.
@@ -257,7 +257,7 @@ class LocalEngine:
             self._stopping.set()
 
     def _grade_apart(self, answered_trial: _AnsweredTrial, *, is_stored: bool) -> None:
-        """Grade an answer whose graders take long, while others are asked and graded."""
+        """Grade an answer whose graders take long, while other trials go on."""
         planned_trial, started_at, output, _ = answered_trial
         assert output is not None
         if planned_trial.output is None and not is_stored:

@@ -21,7 +21,7 @@ from proctor.model import Attachment, Message, Output, Price, Prompt
 from proctor.protocols import Answers
 
 OUTPUT_TOKENS = 32_768
-"""What an answer is taken to have at most, where nobody limits it: few models ever write more."""
+"""The tokens that an answer is assumed to have at most, without a limit: few models ever write more."""
 _PER_CALL = 512
 """What an endpoint may add to a prompt, such as the instructions for a schema; in tokens."""
 _PER_MESSAGE = 16
@@ -32,11 +32,11 @@ _PER_IMAGE = 50_000
 """More tokens than any endpoint takes an image for, whatever its size."""
 _NO_PRICE = Price(input=0.0, output=0.0)
 _MAY_BE_PAID = frozenset({"protocol", "timeout"})
-"""Failures after which an endpoint may have charged for an answer that nobody could use."""
+"""Failures after which an endpoint may have charged for an answer that could not be used."""
 
 
 class Budget:
-    """What a run may cost, shared by all who are asked in it."""
+    """What a run may cost, shared by its targets and judges."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class Budgeted:
         self._judging = judging
         self._also_usd = also_sent * _dearer(self._price) / 1_000_000
         self._unknown = self._unpriced or (not bounded and bool(self._price.input or self._price.output))
-        """No call has told yet what one costs."""
+        """No call has reported its cost."""
         self._untold = False
         """A call that may have cost something told no cost, and nothing tells how much to count for it."""
         self._first = asyncio.Lock()

@@ -1,4 +1,4 @@
-"""Asking a target only what it was never asked before: answers kept under all that they depend on.
+"""A cache of answers, each under all that it depends on.
 
 Why something had to be asked is told for every call: what is kept of each earlier one names what was
 different then.
@@ -21,7 +21,7 @@ from proctor.protocols import Answers
 
 _PREFIX = sha256(b"proctor/cache/1\n")
 _FIELDS_NOT_SENT = frozenset({"name", "judge", "fallbacks", "workers", "retries", "params", "options"})
-"""What of a target is no part of what it is asked, or is taken apart."""
+"""Fields of a target that are not sent, or are treated apart."""
 _NOT_SENT = frozenset({"case_id", "workspace", "temperature"})
 _SENT_WHERE_SET = frozenset({"json_answer", "tools"})
 """What older entries do not have: left out where it is not set, so that those are still found."""
@@ -39,7 +39,7 @@ Parts = dict[str, Any]
 
 
 class Keeps(Protocol):
-    """Where answers are kept."""
+    """A store of cached answers."""
 
     def get(self, key: bytes) -> tuple[bytes | None, str] | None:
         """What was put under that key: an answer, or why there is none; None when nothing was."""
@@ -56,20 +56,20 @@ class Keeps(Protocol):
         """
 
     def earlier(self, about: str) -> list[bytes]:
-        """The parts of what earlier commands asked about that, newest first."""
+        """The parts of earlier calls about that, newest first."""
 
 
 class Lookups:
-    """What became of every call of a run that could have been found in the cache."""
+    """Counts the hits and misses of one run."""
 
     def __init__(self) -> None:
         """None yet."""
         self.found = 0
         self.misses: Counter[str] = Counter()
-        """How many were asked, by the reason."""
+        """How many calls were made, by the reason."""
 
     def sentence(self) -> str | None:
-        """All of it; None when there was no call."""
+        """The counts as a sentence; None when there was no call."""
         missed = self.misses.total()
         if not self.found and not missed:
             return None
@@ -81,7 +81,7 @@ class Lookups:
 
 
 class Cached:
-    """A target that is asked only what is not in the cache."""
+    """A target that is called only for what is not in the cache."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Cached:
         self._parts = parts_of(spec)
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The answer, `cached` when nobody was asked.
+        """The answer, `cached` when no call was made.
 
         Raises:
             TargetError: there is none.

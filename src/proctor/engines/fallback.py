@@ -1,4 +1,4 @@
-"""Asking one target after another until one answers."""
+"""Calls one target after another until one answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from proctor.protocols import Answers
 
 
 class Fallback:
-    """A target with others who are asked in its place when it fails for good."""
+    """A target with others that are called in its place when it fails for good."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Fallback:
         self._announced: set[str] = set()
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The answer of the first who has one; `target` names who it was, unless it was the first of all.
+        """The first answer; `target` names its target, unless that is the first of all.
 
         Raises:
             EndpointFailed: the endpoints of all were given up.

@@ -28,7 +28,7 @@ class Config(Struct, frozen=True, kw_only=True):
     prompts: Path | None = None
     """The folder of prompts, absolute."""
     evaluators: tuple[str, ...] = ()
-    """The ids of the prompts by which judges are asked; empty for all there are."""
+    """The ids of the prompts that judges get; empty for all."""
     substitutions: dict[str, str] = {}
     """What placeholders in the checks of graded prompts stand for."""
     open_book: bool | None = None

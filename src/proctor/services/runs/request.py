@@ -34,7 +34,7 @@ class Request(Struct, frozen=True, kw_only=True):
     flags: frozenset[str] = frozenset()
     """The flags of the command line, such as `--repeat`, and not what `proctor.toml` says."""
     store: str | None = None
-    """`--store`, for commands that the user is told."""
+    """`--store`, for commands that messages suggest."""
     dialect: str | None = None
     strict: bool = False
     """A file of a folder that no format recognises is an error; else it is skipped."""
@@ -48,9 +48,9 @@ class Request(Struct, frozen=True, kw_only=True):
     resume: str | None = None
     """A run's id; empty for the newest unfinished run of the same suite, target and settings."""
     retry_errors: str | None = None
-    """A run's id: ask again what came to ERROR, grade again what is UNSCORED, take over the rest."""
+    """A run's id: send again what is ERROR, grade again what is UNSCORED, reuse the rest."""
     regrade: str | None = None
-    """A run's id: grade its answers again, and ask no target."""
+    """A run's id: grade its answers again, without calling a target."""
     group: str | None = None
     """The id of the group that the new runs make; None for one of its own."""
 

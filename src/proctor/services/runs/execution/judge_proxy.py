@@ -113,7 +113,7 @@ class Lending:
 
 
 class _ProxySession:
-    """What one program may ask, and has asked."""
+    """The calls that one program may make, and has made."""
 
     def __init__(self, judges: Sequence[Judge], case: Case, max_calls: int) -> None:
         self.token = token_urlsafe(32)

@@ -1,4 +1,4 @@
-"""The opened targets, judges and programs of one run, and who of them a case gets."""
+"""The opened targets, judges and programs of one run, and which of them a case gets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Cast:
-    """Who is asked in one run, all of them open."""
+    """The targets, judges and programs of one run, all open."""
 
     def __init__(
         self, run: Run, target: Answers, programs: Programs, help_: Help, isolation: EventLoopIsolation
@@ -40,7 +40,7 @@ class Cast:
 
     @classmethod
     async def of(cls, run: Run, reach: Reach, stop: Callable[[str], None]) -> Cast:
-        """The cast of a run, opened.
+        """Open the targets and judges of a run.
 
         Args:
             run: the run.
@@ -84,13 +84,13 @@ class Cast:
         return cast
 
     def target(self, case: Case) -> Answers:
-        """Whom the case asks."""
+        """The target of the case."""
         return self._target if case.target is None else self._targets[case.target]
 
     def help(
         self, case: Case, workspace: str | None = None, known: Mapping[str, tuple[Judgment, ...]] = {}
     ) -> Help:
-        """Whom the graders of the case may ask, the folder its answer was made in, and what is known."""
+        """What graders of the case may call, the folder of its answer, and the judgments that are reused."""
         judges = self._judges.get(case.target) if case.target is not None else None
         if judges is None and workspace is None and not known:
             return self._help
@@ -98,7 +98,7 @@ class Cast:
         return replace(self._help, judges=judges, workspace=workspace, known=known)
 
     async def aclose(self) -> None:
-        """Let no program ask any more, and end graders; targets stay open. Safe to call twice."""
+        """Close the judge proxy and end graders; targets stay open. Safe to call twice."""
         self.isolation.close()
         if self._judge_proxy is not None:
             await self._judge_proxy.aclose()

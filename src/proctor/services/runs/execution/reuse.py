@@ -35,7 +35,7 @@ NOT_ASKED = "not-asked"
 
 
 def either(first: Finder, then: Finder) -> Finder:
-    """Finds what the first finds, and by the second what it does not."""
+    """A finder that tries the first, and the second for what the first does not find."""
 
     def find(position: int, stored_case: StoredCase) -> Mapping[int, Known]:
         return {**then(position, stored_case), **first(position, stored_case)}
@@ -56,10 +56,10 @@ def regrading(store: Store, run: Run, index: Index, values: VariableValues) -> F
 
 
 class Nobody:
-    """Stands in for the target of a regrade, which asks none."""
+    """Stands in for the target of a regrade, which calls none."""
 
     def __init__(self, earlier: str) -> None:
-        """Nothing is opened; `earlier` is the run that is graded again."""
+        """Opens nothing; `earlier` is the run that is graded again."""
         self._earlier = earlier
 
     async def answer(self, _prompt: Prompt) -> Output:
@@ -76,11 +76,11 @@ class Nobody:
 
 
 class _JudgeSettings(Struct, frozen=True):
-    """All that decides what judges say of an answer, besides the case."""
+    """What decides the judgments of an answer, besides the case."""
 
-    given: bool
+    are_given: bool
     judges: tuple[str, ...]
-    named: tuple[str, ...]
+    named_judges: tuple[str, ...]
     repeats: int
     rule: str
 
@@ -91,7 +91,7 @@ class Reusing:
     def __init__(
         self, store: Store, run: Run, index: Index, values: VariableValues, only: str | None = None
     ) -> None:
-        """Reads nothing yet.
+        """Reads nothing.
 
         Args:
             store: where earlier runs are.
@@ -113,7 +113,7 @@ class Reusing:
         self._runs: dict[str, Run] = {run.id: run}
 
     def __call__(self, position: int, stored_case: StoredCase) -> dict[int, Known]:
-        """What is known of the case, by repeat."""
+        """The earlier trials of the case, by repeat."""
         case = stored_case.case
         if case.workspace is not None:
             return {}
@@ -297,7 +297,7 @@ def _reuse_key(assertion: Assertion, case: Case) -> str:
 def _by_prompt(
     judgments: Iterable[Judgment], judges: set[str]
 ) -> dict[tuple[str | None, ...], list[Judgment]]:
-    """What can be read of these judges' judgments, by who was asked with which prompt."""
+    """The legible judgments of these judges, by judge and prompt."""
     by_prompt: dict[tuple[str | None, ...], list[Judgment]] = defaultdict(list)
     for judgment in judgments:
         if judgment.judge in judges and (judgment.passed is not None or judgment.value is not None):
@@ -320,7 +320,7 @@ def finder_of(
     stays: Callable[[StoredTrial, Case], bool],
     values: VariableValues,
 ) -> Finder:
-    """What finds earlier trials for a run that is begun or continued.
+    """The finder of earlier trials for a new or continued run.
 
     Args:
         store: where they are.

@@ -1,4 +1,4 @@
-"""Targets that can be asked: opened, priced, and sharing one limit per endpoint, one budget and one cache."""
+"""Opened targets with their prices, which share one limit per endpoint, one budget and one cache."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 _PRICES = Path(proctor.__file__).with_name("prices.toml")
 _PLACES = {"local": 1}
-"""Kinds that answer one prompt at a time by nature: asking more at once only hides their latency."""
+"""Kinds that answer one prompt at a time by nature: more calls at once only hide their latency."""
 _READ_ONE_PROMPT = frozenset({"anthropic", "azure", "google", "openai"})
-"""Kinds that read what they are asked and no more; a program may ask a model again and again."""
+"""Kinds whose bill is the one prompt; a program may call a model again and again."""
 _TELL_COSTS = frozenset({"cli"})
-"""Kinds whose answers can tell what they cost."""
+"""Kinds whose answers can report their cost."""
 _PROGRAMS = frozenset({"cli", "command"})
 """Kinds that end a call by themselves when its time is over."""
 _GRACE_S = 5.0
@@ -114,7 +114,7 @@ class Reach:
         self._lookups = Lookups() if cached and self._cache is not None else None
 
     def require_prices(self, specs: Iterable[TargetSpec]) -> None:
-        """Make sure that all who may be asked, fallbacks too, have a price or can tell what they cost.
+        """Check that all targets and judges, fallbacks too, have a price or report their cost.
 
         Raises:
             UsageError: a budget cannot be kept: somebody has no price (names all of them), or answers all

@@ -42,10 +42,10 @@ def _variable_names(spec: TargetSpec) -> Iterator[str]:
 
 
 class VariableValues:
-    """The values of variables now, beside those that they had in stored runs."""
+    """Compares the values of variables with those that they had in stored runs."""
 
     def __init__(self, store: Store, environ: Mapping[str, str]) -> None:
-        """Reads nothing yet.
+        """Reads nothing.
 
         Args:
             store: where runs are.

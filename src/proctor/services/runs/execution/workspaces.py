@@ -1,4 +1,4 @@
-"""The workspaces of one run: who makes them, which trials they wait for, and what stays of them."""
+"""The workspaces of one run: how they are made, which trials they wait for, and which stay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proctor.workspaces.environment import Workspaces
 from proctor.workspaces.run_shared import Site
 
 _MAX_LISTED = 5
-"""So many kept workspaces are named one by one."""
+"""Kept workspaces that are listed one by one."""
 
 
 def workspaces_folder(environ: Mapping[str, str]) -> Path:
@@ -26,7 +26,7 @@ def workspaces_folder(environ: Mapping[str, str]) -> Path:
 def workspaces_of(
     run: Run, index: Index, store: Store, reach: Reach, programs: Programs, warn: Callable[[str], None]
 ) -> Workspaces:
-    """What makes the workspaces of a run, told of every trial that will come.
+    """The workspaces of a run, with every trial that will use them.
 
     Args:
         run: the run.
@@ -55,7 +55,7 @@ def workspaces_of(
 
 
 def kept(workspaces: Workspaces) -> list[str]:
-    """What stays on disk, in sentences."""
+    """The workspaces that stay on disk, in sentences."""
     kept_folders = list(workspaces.kept.items())
     if not kept_folders:
         return []

@@ -1,4 +1,4 @@
-"""What a stored run keeps when it is taken up again; a command that asks for anything else is refused."""
+"""The settings that a resumed or retried run keeps; a command that asks for others is refused."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CALLS = {
     "--budget-usd": "budget_usd",
 }
 _FREE = {**_CALLS, "--max-failures": "max_failures", "--keep-workspaces": "keep_workspaces"}
-"""The flags of settings that change no answer and no verdict, with their fields; any may be given anew."""
+"""The flags of settings that change no answer and no verdict, with their fields; any may be given again."""
 _GATES = {"--threshold": "threshold", "--min-pass-rate": "min_pass_rate", "--allow-errors": "allow_errors"}
 _JUDGING = {"--judge-repeat": "judge_repeats", "--judge-rule": "judge_rule"}
 _SOURCES = {"--reuse": "reuse", "--cache": "cache"}
 SETTINGS = {**_GATES, **_JUDGING, **_SOURCES}
 """The flags of other settings, with their fields; not of those that decide which trials there are."""
 _RETRY_FLAGS = frozenset({*_GATES, *_SOURCES})
-"""What `--retry-errors` may say anew: verdicts are counted again, and what passes stays."""
+"""The flags that `--retry-errors` may change: verdicts are counted again, and what passes stays."""
 _REGRADE_FLAGS = frozenset({*_GATES, *_JUDGING, "--judge", "--judge-temperature"})
 """What `proctor regrade` takes of what decides verdicts."""
 
@@ -41,7 +41,7 @@ class Difference(Struct, frozen=True):
     flag: str
     """The flag that asks for it; empty for what no flag says."""
     text: str
-    """It, as a line: what the run has and what the command asks for."""
+    """A line with what the run has and what the command asks for."""
     by_regrade: bool = False
     """A regrade gives it."""
 

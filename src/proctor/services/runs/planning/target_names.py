@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 TARGETS_FILES = ("targets.yaml", "targets.yml")
 _FILES = tuple(folder + name for folder in ("", ".proctor/", ".agentv/") for name in TARGETS_FILES)
 DEFAULT = "default"
-"""The name of the target that is asked where the user names none."""
+"""The name of the target for commands that name none."""
 
 
 class Names:
-    """What each word means. The targets file is looked for, and read, when it is first needed."""
+    """Resolves words to targets. The targets file is found and read when it is first needed."""
 
     def __init__(self, environ: Mapping[str, str], start: Path | None = None) -> None:
-        """Reads nothing yet.
+        """Reads nothing.
 
         Args:
             environ: what the file's references mean, and where services are.
@@ -87,7 +87,7 @@ class Names:
 
     @property
     def default(self) -> tuple[str, ...]:
-        """Who is asked where nobody is named: the file's `default`, if it has one; raises as `file` does."""
+        """The target without a name: the file's `default`, if it has one; raises as `file` does."""
         return (DEFAULT,) if DEFAULT in self.names() else ()
 
     def spec(self, word: str, params: Params, *, judged: bool = True) -> TargetSpec:

@@ -17,11 +17,11 @@ from proctor.verdicts import Repeats, rules_of, verdict_of
 _LARGEST = 2**62
 """No integer of a database is larger."""
 _HISTORY = 8
-"""So many other runs are told of."""
+"""Other runs of the case that are listed."""
 
 
 class AskedCase(Struct, frozen=True, kw_only=True):
-    """A case of a run: what was asked, every answer to it, and what each was worth."""
+    """A case of a run: its prompt, every answer to it, and the scores of each."""
 
     run: Run
     position: int
@@ -34,9 +34,9 @@ class AskedCase(Struct, frozen=True, kw_only=True):
     planned: int
     """How often the run asks it."""
     together: Verdict | None = None
-    """What all repeats came to, under a rule over repeats; None without one, and before all are in."""
+    """The verdict of all repeats under a rule over repeats; None without one, and before all are in."""
     history: tuple[Elsewhere, ...] = ()
-    """Other runs of the suite that asked the same, newest first."""
+    """Other runs of the suite that sent the same, newest first."""
 
     @property
     def sealed(self) -> bool:

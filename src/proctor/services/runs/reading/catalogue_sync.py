@@ -37,11 +37,11 @@ from proctor.stores.catalogue.records import Entry, Line
 from proctor.verdicts import Counts, Tally, exit_code, rules_of, score_of, taken_over
 
 _BATCH = 512
-"""So many trials are added to the catalogue at once."""
+"""Trials that are added to the catalogue in one transaction."""
 _MAX_PREVIEW = 240
-"""So many letters of a question, an answer or a reason are in its line."""
+"""Characters of a question, an answer or a reason in its line."""
 _MAX_REMEMBERED = 64
-"""Of so many runs that are not all there the numbers so far are held."""
+"""Unfinished runs whose numbers so far are held in memory."""
 _FORM = 2
 """The number of the form in which numbers are kept; those in another form are counted again."""
 _COUNTS = ("passed", "failed", "errors", "unscored", "cases")
@@ -108,7 +108,7 @@ class Cataloguer:
     """Brings a catalogue up to date; safe to use from many threads at once."""
 
     def __init__(self, open_store: Callable[[], AbstractContextManager[Store]], catalogue: Catalogue) -> None:
-        """Reads nothing yet.
+        """Reads nothing.
 
         Args:
             open_store: opens the store, for as long as a block lasts.

@@ -37,7 +37,7 @@ from proctor.services.suites.split import as_asked
 from proctor.services.suites.suite_sources import BUILTIN, TIERS, builtin
 
 JUDGING_TOKENS = 300
-"""What a judge is told besides question, criteria and answer."""
+"""Tokens of a judge's prompt besides question, criteria and answer."""
 _AT_ONCE = frozenset({"echo", "mock", "replay", "scripted"})
 """Kinds of target that take no time worth telling."""
 
@@ -45,7 +45,7 @@ _AT_ONCE = frozenset({"echo", "mock", "replay", "scripted"})
 def estimated(
     store: Store, request: Request, environ: Mapping[str, str], *, folder: Path, start: Path | None = None
 ) -> Estimate:
-    """What a request would come to.
+    """The calls, cost and time of a request.
 
     Args:
         store: where its suites and earlier runs are.
@@ -125,8 +125,8 @@ class _TokenCount(Struct, gc=False):
 
     target: str | None
     repeats: int
-    sent: int
-    judged: int
+    prompt_tokens: int
+    judge_tokens: int
     """What judges are shown besides the answer."""
     asks: tuple[str | None, ...]
     """The judges that its graders ask; None for those of the run."""
@@ -207,8 +207,8 @@ def _weight(case: Case, asks: tuple[str | None, ...], request: Request) -> _Toke
     return _TokenCount(
         target=case.target,
         repeats=0 if case.problems else repeats_of(case, request.settings.repeats),
-        sent=_tokens("".join(map(_text, case.input))),
-        judged=_tokens(f"{case.criteria or ''}{case.expected or ''}") if asks else 0,
+        prompt_tokens=_tokens("".join(map(_text, case.input))),
+        judge_tokens=_tokens(f"{case.criteria or ''}{case.expected or ''}") if asks else 0,
         asks=asks,
     )
 
@@ -224,17 +224,17 @@ def _tokens(text: str) -> int:
 
 
 class _Sum(Struct):
-    """What one target or judge is asked in all."""
+    """All calls of one target or judge."""
 
     spec: TargetSpec
     judging: bool
     calls: int = 0
-    sent: int = 0
+    prompt_tokens: int = 0
     answers: int = 0
 
 
 class _CallCounter:
-    """Adds up who is asked how much."""
+    """Adds up the calls of each target and judge."""
 
     def __init__(
         self, resolve: Callable[[str, Params], TargetSpec], judges: tuple[TargetSpec, ...], request: Request
@@ -252,11 +252,11 @@ class _CallCounter:
         if weight.target is not None:
             spec = self._resolve(weight.target, self._request.params)
         answer = min(ANSWER_TOKENS, spec.params.max_tokens or ANSWER_TOKENS)
-        self._count(spec, weight.repeats, weight.sent, answer, judging=False)
+        self._count(spec, weight.repeats, weight.prompt_tokens, answer, judging=False)
         for name in weight.asks:
             calls = weight.repeats * self._request.settings.judge_repeats
             for judge in self._judging(spec, name):
-                judge_tokens = weight.sent + weight.judged + answer + JUDGING_TOKENS
+                judge_tokens = weight.prompt_tokens + weight.judge_tokens + answer + JUDGING_TOKENS
                 self._count(judge, calls, judge_tokens, ANSWER_TOKENS, judging=True)
 
     def _judging(self, spec: TargetSpec, name: str | None) -> tuple[TargetSpec, ...]:
@@ -275,12 +275,12 @@ class _CallCounter:
         if call_sum is None:
             call_sum = self._sums[key] = _Sum(spec, judging)
         call_sum.calls += calls
-        call_sum.sent += calls * prompt_tokens
+        call_sum.prompt_tokens += calls * prompt_tokens
         call_sum.answers += calls * answer
 
 
 def _share(call_sum: _Sum, history: Measured, prices: Prices, concurrency: int) -> Share:
-    usage = Usage(input_tokens=call_sum.sent, output_tokens=call_sum.answers)
+    usage = Usage(input_tokens=call_sum.prompt_tokens, output_tokens=call_sum.answers)
     if history.usage is not None:
         usage = history.usage.times(call_sum.calls)
     latency = 0.0 if call_sum.spec.kind in _AT_ONCE else history.latency_s

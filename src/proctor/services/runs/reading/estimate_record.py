@@ -1,4 +1,4 @@
-"""What a request would come to, as numbers and as sentences. Pure; `estimating` finds the numbers."""
+"""The estimate of a request, as numbers and as sentences. Pure; `estimate.py` finds the numbers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from proctor.plurals import counted, listed
 from proctor.reports.formatting import seconds as duration
 
 BYTES_A_TOKEN = 4
-"""Of text whose tokens nobody has counted yet."""
+"""For text whose tokens no earlier run has counted."""
 ANSWER_TOKENS = 200
-"""Of an answer that nobody has seen yet, unless less is allowed."""
+"""For an answer without an earlier one, unless less is allowed."""
 _MAX_NAMES = 3
 
 
@@ -32,30 +32,30 @@ class Share(Struct, frozen=True, kw_only=True):
     tells_cost: bool = False
     """It can tell by itself what each answer has cost."""
     seconds: float | None
-    """None: it was never asked before."""
+    """None where no earlier run called it."""
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
-    """What a request would come to."""
+    """The calls, cost and time of a request."""
 
     cases: int
     """How many are selected."""
     dev: int | None
-    """So many of them are dev cases; None where nothing is held out."""
+    """How many of them are dev cases; None where nothing is held out."""
     holdout: int | None
     targets: int
     calls: int
-    """How often targets would be asked."""
+    """The number of calls of targets."""
     shares: tuple[Share, ...] = ()
     at_most: bool = False
     """Answers may be taken from earlier runs or the cache."""
     budget_usd: float | None = None
     self_judged: tuple[str, ...] = ()
-    """Targets that judge their own answers, as nobody else is named."""
+    """Targets that judge their own answers, as no other judge is named."""
 
     @property
     def judge_calls(self) -> int:
-        """How often judges would be asked."""
+        """The number of calls of judges."""
         return sum(share.calls for share in self.shares if share.judging)
 
     @property
@@ -67,7 +67,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
 
     @property
     def seconds(self) -> float | None:
-        """About how long all calls would take; None as soon as somebody was never asked before."""
+        """About how long all calls would take; None if one has no speed from an earlier run."""
         times = [share.seconds for share in self.shares]
         known_times = [time for time in times if time is not None]
         return None if len(known_times) < len(times) else math.fsum(known_times)
@@ -79,13 +79,13 @@ class Estimate(Struct, frozen=True, kw_only=True):
 
     @property
     def unlimited(self) -> tuple[str, ...]:
-        """Those whom no budget can limit: their price is not known, and they do not tell what they cost."""
+        """Targets that no budget can limit: their price is unknown, and they do not report costs."""
         reporting_names = {share.name for share in self.shares if share.tells_cost}
         return tuple(name for name in self.unpriced if name not in reporting_names)
 
     @property
     def untimed(self) -> tuple[str, ...]:
-        """Those who were never asked before."""
+        """Targets and judges that no earlier run called."""
         return tuple(dict.fromkeys(share.name for share in self.shares if share.seconds is None))
 
     @property

@@ -14,11 +14,11 @@ from proctor.protocols import Store
 from proctor.services.runs.planning.judge_choice import judges_of
 
 _RUNS = 200
-"""So many of the newest runs are looked at."""
+"""The newest runs that are considered."""
 _READ = 12
-"""Of so many of them trials are read."""
+"""Those of them whose trials are read."""
 _TRIALS = 100
-"""So many of each."""
+"""Trials that are read of each."""
 
 
 class Mean(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Mean(Struct, frozen=True):
     cached_tokens: float
 
     def times(self, calls: int) -> Usage:
-        """What so many calls would use."""
+        """The tokens that a number of calls would use."""
         return Usage(
             input_tokens=round(self.input_tokens * calls),
             output_tokens=round(self.output_tokens * calls),
@@ -38,21 +38,21 @@ class Mean(Struct, frozen=True):
 
 
 class Measured(Struct, frozen=True):
-    """What is known of somebody who is asked; None for what is not."""
+    """What earlier runs tell about a target or judge; None for what they do not tell."""
 
     usage: Mean | None = None
     latency_s: float | None = None
 
 
 def key_of(spec: TargetSpec) -> bytes:
-    """Who is asked, whatever they are called and with what parameters."""
+    """The key of a target or judge, whatever its name and parameters."""
     return encode(
         replace(spec, name="", params=Params(), judge=None, fallbacks=(), workers=None, retries=None)
     )
 
 
 class Measures:
-    """What the newest runs tell of those who are asked."""
+    """What the newest runs tell about targets and judges."""
 
     def __init__(self, store: Store, suite: Suite, specs: Sequence[TargetSpec]) -> None:
         """Reads what is needed, once.
@@ -78,7 +78,7 @@ class Measures:
                 self._read(store, run, same_suite=same)
 
     def of(self, spec: TargetSpec, *, judging: bool) -> Measured:
-        """What is known of somebody as a target, or as a judge."""
+        """What earlier runs tell about it as a target, or as a judge."""
         key = key_of(spec)
         usages, latencies = self._usages.get((key, judging)), self._latencies.get(key)
         return Measured(
@@ -114,7 +114,7 @@ class Measures:
 
 
 def _own_trials(store: Store, run: Run) -> Iterator[Trial]:
-    """The first trials of a run that its target was asked for and answered."""
+    """The first trials of a run that its target itself answered."""
     for stored_trial in islice(store.trials(run.id), _TRIALS):
         trial = stored_trial.trial
         if trial.output is not None and not trial.output.cached and not (trial.source_run or trial.target):

@@ -1,4 +1,4 @@
-"""Which stored runs a list has, and what each came to, from the verdicts that the store has counted."""
+"""Which stored runs a list has, with the numbers of each, from the verdicts that the store has counted."""
 
 from __future__ import annotations
 

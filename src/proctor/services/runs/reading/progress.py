@@ -1,4 +1,4 @@
-"""A run that is being made, for whoever watches it: how it is divided, how fast it goes, what it has cost."""
+"""A run under way: its splits, its speed and its cost so far."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEAST_S = 1.0
 
 
 def opening_of(store: Store, run: Run) -> str:
-    """The first line of a run: `Running custom suite: 8 dev + 2 holdout tests`, or how much is asked of whom.
+    """The first line of a run: `Running custom suite: 8 dev + 2 holdout tests`, or its cases and target.
 
     Raises:
         StoreError: the store cannot be read.
@@ -66,7 +66,7 @@ class Pacing:
         self._pace: Pace | None = None
 
     def pace(self, done: int, planned: int) -> Pace | None:
-        """How fast it goes, when so many trials are done; None before that shows. Changes only with them."""
+        """The speed at that number of finished trials; None before it can be measured."""
         now = self._clock()
         if self._samples and self._samples[-1][1] == done:
             return self._pace

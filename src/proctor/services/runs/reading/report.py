@@ -128,7 +128,7 @@ def rows_of(store: Store, run: Run, *, reveal: bool = False) -> Iterator[Row]:
 
 
 def check_endings(paths: Sequence[str]) -> None:
-    """Refuse files that no report can be written to, before anything is asked.
+    """Refuse files that no report can be written to, before anything is sent.
 
     Raises:
         UsageError: the ending of a path is that of no report, its folder is not there, or it is one itself.
