@@ -46,8 +46,8 @@ from proctor.stats import reaches
 
 T = TypeVar("T")
 
-_LARGE = 1_000_000
-_SIZE_OF_VALUE = 32
+_MAX_SIZE = 1_000_000
+_VALUE_SIZE = 32
 """A number or key takes as long as this many characters."""
 
 Graders = Callable[[str], type[Any]]
@@ -55,7 +55,7 @@ Graders = Callable[[str], type[Any]]
 
 
 class Help(Struct, frozen=True, kw_only=True):
-    """Whom graders may ask; each field is that of `Graded`."""
+    """What graders may call; each field is that of `Graded`."""
 
     judges: tuple[Judge, ...] = ()
     named: Mapping[str, Judge] = {}
@@ -102,15 +102,15 @@ def bind(assertion: Assertion, graders: Graders) -> Grader:
     try:
         return cast("Grader", msgspec.convert(assertion.params, kind))
     except msgspec.ValidationError as error:
-        raise ValueError(_as_sentence(str(error), kind.__struct_fields__)) from None
+        raise ValueError(_format_error(str(error), kind.__struct_fields__)) from None
 
 
-def _as_sentence(message: str, known: tuple[str, ...]) -> str:
+def _format_error(message: str, field_names: tuple[str, ...]) -> str:
     """What msgspec says with the place in front: `words: Expected …`."""
     text, _, place = message.partition(" - at `$")
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL)
     if unknown:
-        return f"Unknown parameter {unknown[1]!r}. {suggestion(unknown[1], known)}"
+        return f"Unknown parameter {unknown[1]!r}. {suggestion(unknown[1], field_names)}"
     field = place.rstrip("`").lstrip(".")
     sentence = text if text.endswith((".", "?")) else text + "."
     return f"{field}: {sentence}" if field else sentence
@@ -120,9 +120,9 @@ class Manner(Enum):
     """How the outputs of a case are graded."""
 
     AT_ONCE = "at once"
-    """Every score can be had without asking anybody or waiting."""
+    """No grader calls anything or waits."""
     ASKING = "asking"
-    """A grader asks a judge, an embedder or a program."""
+    """A grader calls a judge, an embedder or a program."""
     TOGETHER = "together"
     """A grader looks at all outputs of the case."""
 
@@ -147,28 +147,30 @@ def grade_at_once(case: Case, output: Output, graders: Graders) -> tuple[Score, 
 
 def score_at_once(assertion: Assertion, graded: Graded, graders: Graders) -> Score:
     """One assertion's score, by a grader that waits for nothing."""
-    begun = _begin(assertion, graded, graders)
-    if isinstance(begun, Score):
-        return begun
-    if isinstance(begun, Coroutine):
-        begun.close()
+    result = _begin(assertion, graded, graders)
+    if isinstance(result, Score):
+        return result
+    if isinstance(result, Coroutine):
+        result.close()
     reason = f"The grader {assertion.grader!r} wants to wait, and does not say in `needs` for whom."
     return _unscored(assertion, CannotScore(reason))
 
 
 async def grade(case: Case, output: Output, graders: Graders, help_: Help) -> tuple[Score, ...]:
     """One score per assertion of the case, in their order, for one output."""
-    graded, known = help_.graded(case, output), help_.known
+    graded, judgments = help_.graded(case, output), help_.known
     return tuple(
         [
-            await score(assertion, _with_known(graded, assertion, known), graders)
+            await score(assertion, _add_judgments(graded, assertion, judgments), graders)
             for assertion in case.assertions
         ]
     )
 
 
-def _with_known(graded: Graded, assertion: Assertion, known: Mapping[str, tuple[Judgment, ...]]) -> Graded:
-    judgments = known.get(assertion_digest(assertion)) if known else None
+def _add_judgments(
+    graded: Graded, assertion: Assertion, all_judgments: Mapping[str, tuple[Judgment, ...]]
+) -> Graded:
+    judgments = all_judgments.get(assertion_digest(assertion)) if all_judgments else None
     return graded if judgments is None else replace(graded, known=judgments)
 
 
@@ -184,20 +186,20 @@ async def grade_repeats(
     An output that is None (its trial has failed) has no scores, and then nothing can be said over repeats.
     `known` has for each output what `Help.known` has for one; for none of them when it is empty.
     """
-    everything = tuple(output for output in outputs if output is not None)
-    missing = len(outputs) - len(everything)
+    all_outputs = tuple(output for output in outputs if output is not None)
+    missing = len(outputs) - len(all_outputs)
     shared: dict[int, Score] = {}
     for place, assertion in enumerate(case.assertions):
-        if not graders(assertion.grader).over_repeats or not everything:
+        if not graders(assertion.grader).over_repeats or not all_outputs:
             continue
         if missing:
             reason = f"{missing} of {len(outputs)} outputs of the case are missing."
             shared[place] = _unscored(assertion, CannotScore(reason))
         else:
-            graded = help_.graded(case, everything[0], everything)
+            graded = help_.graded(case, all_outputs[0], all_outputs)
             shared[place] = await score(assertion, graded, graders)
     scores: list[tuple[Score, ...]] = []
-    for output, its_known in zip(outputs, known or [{}] * len(outputs), strict=True):
+    for output, output_judgments in zip(outputs, known or [{}] * len(outputs), strict=True):
         if output is None:
             scores.append(())
             continue
@@ -205,7 +207,7 @@ async def grade_repeats(
         own = [
             shared[place]
             if place in shared
-            else await score(assertion, _with_known(graded, assertion, its_known), graders)
+            else await score(assertion, _add_judgments(graded, assertion, output_judgments), graders)
             for place, assertion in enumerate(case.assertions)
         ]
         scores.append(tuple(own))
@@ -213,7 +215,7 @@ async def grade_repeats(
 
 
 async def score(assertion: Assertion, graded: Graded, graders: Graders) -> Score:
-    """What one assertion comes to. A grader that cannot tell, or breaks, is UNSCORED with its reason."""
+    """The score of one assertion. A grader that cannot tell, or breaks, is UNSCORED with its reason."""
     if graded.isolation is not None:
         try:
             kind = graders(assertion.grader)
@@ -221,11 +223,11 @@ async def score(assertion: Assertion, graded: Graded, graders: Graders) -> Score
             return _not_scored(assertion, error)
         if not (kind.needs or kind.waits):
             return await _score_isolated(assertion, graded, graders, graded.isolation)
-    begun = _begin(assertion, graded, graders)
-    if isinstance(begun, Score):
-        return begun
+    result = _begin(assertion, graded, graders)
+    if isinstance(result, Score):
+        return result
     try:
-        return _from_mark(assertion, await begun)
+        return _from_mark(assertion, await result)
     except TimeLimitExceeded as limit:
         return _timed_out(assertion, limit)
     except Exception as error:  # noqa: BLE001  # see _not_scored
@@ -264,7 +266,7 @@ async def _score_isolated(
 ) -> Score:
     alone = Graded(case=graded.case, output=graded.output, outputs=graded.outputs)
     size = uninterrupted_size((assertion,), graded.outputs or (graded.output,), graders)
-    work = partial(score_at_once, assertion, alone, partial(_only, graders(assertion.grader)))
+    work = partial(score_at_once, assertion, alone, partial(_single_grader, graders(assertion.grader)))
     try:
         return await isolation.call(work, size, assertion_digest(assertion))
     except TimeLimitExceeded as limit:
@@ -273,7 +275,7 @@ async def _score_isolated(
         return _not_scored(assertion, error)
 
 
-def _only(kind: type[Any], _name: str) -> type[Any]:
+def _single_grader(kind: type[Any], _name: str) -> type[Any]:
     """A table of one class, which a process can send to another."""
     return kind
 
@@ -295,21 +297,21 @@ def size_of(output: Output) -> int:
     size = len(output.text)
     if not output.messages and not output.tool_calls:
         return size
-    left: list[Any] = [call for message in output.messages for call in message.tool_calls]
-    left += output.tool_calls
-    left += [message.content for message in output.messages]
-    while left and size < _LARGE:
-        value = left.pop()
-        size += _SIZE_OF_VALUE
+    remaining: list[Any] = [call for message in output.messages for call in message.tool_calls]
+    remaining += output.tool_calls
+    remaining += [message.content for message in output.messages]
+    while remaining and size < _MAX_SIZE:
+        value = remaining.pop()
+        size += _VALUE_SIZE
         if isinstance(value, ToolCall):
-            left += (value.arguments, value.output)
+            remaining += (value.arguments, value.output)
         elif isinstance(value, str):
             size += len(value)
         elif isinstance(value, dict):
-            left += value.keys()
-            left += value.values()
+            remaining += value.keys()
+            remaining += value.values()
         elif isinstance(value, list | tuple):
-            left += value
+            remaining += value
     return size
 
 

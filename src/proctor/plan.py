@@ -28,7 +28,7 @@ class Planned(Struct, frozen=True, kw_only=True, gc=False):
     source_run: str | None = None
     """The run that output comes from, where it is another one."""
     known: Mapping[str, tuple[Judgment, ...]] = {}
-    """Judgments of that output that nobody is to be asked for again, by the digest of the assertion."""
+    """Judgments of that output that are reused, by the digest of the assertion."""
     digests: tuple[str, ...] = ()
     """Those of the suite's assertions, where `case` has the values of variables in their place."""
 
@@ -68,13 +68,13 @@ def _has_labels(case: Case, selection: Selection) -> bool:
     return not selection.categories or case.category in selection.categories
 
 
-def repeats_of(case: Case, wanted: int | None) -> int:
-    """How often a case is asked: as the run wants, and never less than the case itself needs."""
-    return max(wanted or 1, case.repeats or 1)
+def repeats_of(case: Case, run_repeats: int | None) -> int:
+    """How often a case is sent: as the run wants, and never less than the case itself needs."""
+    return max(run_repeats or 1, case.repeats or 1)
 
 
 class Index(Struct, frozen=True, kw_only=True):
-    """Which cases of a suite are asked, without the cases."""
+    """Which cases of a suite are selected, without the cases."""
 
     chosen: array[int]
     """The positions of the selected cases, ascending."""
@@ -89,30 +89,30 @@ class Index(Struct, frozen=True, kw_only=True):
 
     def split_of(self, position: int) -> str | None:
         """`dev`, `holdout`, or None for a suite that is not split."""
-        return _split_of(position, self.holdout)
+        return _split_name(position, self.holdout)
 
 
-def _split_of(position: int, holdout: frozenset[int] | None) -> str | None:
+def _split_name(position: int, holdout: frozenset[int] | None) -> str | None:
     if holdout is None:
         return None
     return "holdout" if position in holdout else "dev"
 
 
-def _held(case: Case, seat: Seat) -> bool:
-    """Whether the case is asked in the run of that seat."""
+def _is_in_run(case: Case, seat: Seat) -> bool:
+    """Whether the case is sent in the run of that seat."""
     if case.target is not None:
         return seat.first
     return seat.alone or not case.only_targets or seat.target in case.only_targets
 
 
-_ALONE = Seat()
+_ONLY_SEAT = Seat()
 
 
 class Indexer:
     """Builds an index from cases that stream by."""
 
     def __init__(self, selection: Selection, repeats: int | None) -> None:
-        """No case seen yet.
+        """Starts without a case.
 
         Args:
             selection: which cases are wanted.
@@ -152,27 +152,29 @@ class Indexer:
             if case.target is None and not set(case.only_targets) & set(targets)
         ]
 
-    def index(self, rule: SplitRule | None, seat: Seat = _ALONE) -> Index:
+    def index(self, rule: SplitRule | None, seat: Seat = _ONLY_SEAT) -> Index:
         """The index of all that was added; the split, the limit and the seat are applied here."""
         holdout = None if rule is None else frozenset(held_out(self._ids, self._categories, rule))
-        chosen, taken, planned = array("I"), 0, 0
+        positions, selected_count, trial_count = array("I"), 0, 0
         for position, repeats in zip(self._matching, self._matching_repeats, strict=True):
-            if self._selection.split not in ("all", _split_of(position, holdout)):
+            if self._selection.split not in ("all", _split_name(position, holdout)):
                 continue
-            if taken == self._selection.limit:
+            if selected_count == self._selection.limit:
                 break
-            taken += 1
+            selected_count += 1
             special = self._special.get(position)
-            if special is None or _held(special, seat):
-                chosen.append(position)
-                planned += repeats
-        workspaces = not self._workspaces.isdisjoint(chosen)
+            if special is None or _is_in_run(special, seat):
+                positions.append(position)
+                trial_count += repeats
+        workspaces = not self._workspaces.isdisjoint(positions)
         return Index(
-            chosen=chosen,
+            chosen=positions,
             holdout=holdout,
-            planned=planned,
+            planned=trial_count,
             workspaces=workspaces,
-            placeholders=tuple(self._placeholders[one] for one in chosen if one in self._placeholders),
+            placeholders=tuple(
+                self._placeholders[place] for place in positions if place in self._placeholders
+            ),
         )
 
 
@@ -185,13 +187,13 @@ class Known(Struct, frozen=True, kw_only=True):
     source_run: str | None = None
     """The run that it comes from, where that is another one."""
     judgments: Mapping[str, tuple[Judgment, ...]] = {}
-    """Those of its output that nobody is to be asked for again, by the digest of the assertion."""
+    """Those of its output that are reused, by the digest of the assertion."""
     stored: bool = True
     """It is in the store as a trial of the run that is made."""
 
 
 Finder = Callable[[int, StoredCase], Mapping[int, Known]]
-"""What is known of a case, by repeat, from its position and the case; asked in suite order."""
+"""The prior trials of a case, by repeat, from its position and the case; called in suite order."""
 
 
 def nothing(_position: int, _case: StoredCase) -> Mapping[int, Known]:
@@ -210,7 +212,7 @@ class InOrder:
         *,
         stored: bool = True,
     ) -> None:
-        """Reads nothing yet.
+        """Reads nothing.
 
         Args:
             trials: those of the run.
@@ -218,37 +220,37 @@ class InOrder:
             source_run: the run, where it is not the one that is made.
             stored: whether those that stay are in the store as trials of the run that is made.
         """
-        self._stored = stored
+        self._is_stored = stored
         self._trials = trials
         self._stays = stays
         self._source_run = source_run
         self._next: StoredTrial | None = None
-        self._begun = False
+        self._has_started = False
 
-    def __call__(self, position: int, stored: StoredCase) -> dict[int, Known]:
+    def __call__(self, position: int, stored_case: StoredCase) -> dict[int, Known]:
         """What is known of the case at a position; no position comes twice, nor one before another."""
-        if not self._begun:
-            self._begun, self._next = True, next(self._trials, None)
-        known: dict[int, Known] = {}
+        if not self._has_started:
+            self._has_started, self._next = True, next(self._trials, None)
+        prior_trials: dict[int, Known] = {}
         while self._next is not None and self._next.trial.position <= position:
             trial = self._next.trial
             if trial.position == position:
-                known[trial.repeat] = Known(
+                prior_trials[trial.repeat] = Known(
                     trial=trial,
-                    stays=self._stays(self._next, stored.case),
+                    stays=self._stays(self._next, stored_case.case),
                     source_run=trial.source_run or self._source_run,
-                    stored=self._stored,
+                    stored=self._is_stored,
                 )
             self._next = next(self._trials, None)
-        return known
+        return prior_trials
 
 
 class Earlier(Struct, frozen=True, kw_only=True):
-    """What is there already, and who is told of what stays as it is."""
+    """The prior trials of a run, and a callback for those that stay as they are."""
 
     find: Finder = nothing
-    kept: Callable[[Known, Case], None] = lambda _known, _case: None
-    """Told of each trial that stays."""
+    kept: Callable[[Known, Case], None] = lambda _prior_trial, _case: None
+    """Called with each trial that stays."""
 
 
 def trials(
@@ -264,47 +266,60 @@ def trials(
     An earlier trial that may not stay but has an output is planned with it, so that it is only graded. Cases
     whose outputs are graded together stay together or are all planned.
     """
-    wanted = iter(index.chosen)
-    next_wanted = next(wanted, None)
-    for position, stored in enumerate(cases):
-        if position != next_wanted:
+    remaining = iter(index.chosen)
+    next_position = next(remaining, None)
+    for position, stored_case in enumerate(cases):
+        if position != next_position:
             continue
-        next_wanted = next(wanted, None)
-        known = earlier.find(position, stored)
-        count = repeats_of(stored.case, repeats)
-        staying = _staying(stored.case, known, count, together)
+        next_position = next(remaining, None)
+        prior_trials = earlier.find(position, stored_case)
+        count = repeats_of(stored_case.case, repeats)
+        reusable = _reusable_repeats(stored_case.case, prior_trials, count, together)
         for repeat in range(count):
-            one = known.get(repeat)
-            if one is not None and repeat in staying:
-                earlier.kept(one, stored.case)
+            prior_trial = prior_trials.get(repeat)
+            if prior_trial is not None and repeat in reusable:
+                earlier.kept(prior_trial, stored_case.case)
             else:
-                yield _planned(stored, position, repeat, count, index.split_of(position), one)
-        if next_wanted is None:
+                yield _plan_trial(stored_case, position, repeat, count, index.split_of(position), prior_trial)
+        if next_position is None:
             return
 
 
-def _staying(
-    case: Case, known: Mapping[int, Known], repeats: int, together: Callable[[Case], bool]
+def _reusable_repeats(
+    case: Case, prior_trials: Mapping[int, Known], repeats: int, together: Callable[[Case], bool]
 ) -> set[int]:
-    staying = {repeat for repeat, one in known.items() if repeat < repeats and one.stays}
-    return set() if staying and len(staying) < repeats and together(case) else staying
+    repeats_that_stay = {
+        repeat for repeat, prior_trial in prior_trials.items() if repeat < repeats and prior_trial.stays
+    }
+    return (
+        set()
+        if repeats_that_stay and len(repeats_that_stay) < repeats and together(case)
+        else repeats_that_stay
+    )
 
 
-def _planned(
-    stored: StoredCase, position: int, repeat: int, repeats: int, split: str | None, known: Known | None
+def _plan_trial(
+    stored_case: StoredCase,
+    position: int,
+    repeat: int,
+    repeats: int,
+    split: str | None,
+    prior_trial: Known | None,
 ) -> Planned:
     # What was done in a workspace is gone with it, and cannot be graded any more.
-    output = known.trial.output if known is not None and stored.case.workspace is None else None
-    if known is None or output is None:
-        known = None
+    output = (
+        prior_trial.trial.output if prior_trial is not None and stored_case.case.workspace is None else None
+    )
+    if prior_trial is None or output is None:
+        prior_trial = None
     return Planned(
-        case=stored.case,
+        case=stored_case.case,
         position=position,
         repeat=repeat,
         repeats=repeats,
         split=split,
-        sent=stored.sent,
+        sent=stored_case.sent,
         output=output,
-        source_run=None if known is None else known.source_run,
-        known={} if known is None else known.judgments,
+        source_run=None if prior_trial is None else prior_trial.source_run,
+        known={} if prior_trial is None else prior_trial.judgments,
     )

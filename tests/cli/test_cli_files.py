@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from patience import PATIENCE_S
-from proctor.services.runs.planning.jobs import SKIP_INVALID
+from proctor.services.runs.planning.load_suites import SKIP_INVALID
 
 Proctor = Callable[..., Any]
 GOOD = b'{"id": "a", "input": "x", "expected": "x", "scorer": "exact"}\n'

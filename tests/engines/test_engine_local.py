@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from time import sleep
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from proctor.engines.asyncio_engine import GRACE_S, LONG_GRACE_S, Engine, Work
+from proctor.engines.asyncio_engine import GRACE_S, LONG_GRACE_S, LocalEngine
+from proctor.engines.protocol import RunWork, TrialWorker, TrialWriter
 from proctor.errors import StoreError, TargetError, WorkspaceError
 from proctor.grading import Manner
-from proctor.model import Case, Output, Score, Trial, Verdict, Workspace
+from proctor.model import Case, Output, Run, Score, Suite, TargetSpec, Trial, Verdict, Workspace
 from proctor.plan import Planned
 from proctor.protocols import Stay
 
@@ -21,8 +23,8 @@ Virtually = Callable[[Any], Any]
 Make = Callable[..., Any]
 
 
-class Desk:
-    """Everything an engine is told to do, and what it did."""
+class Desk(TrialWorker, TrialWriter):
+    """A worker and a writer that note every call."""
 
     def __init__(
         self,
@@ -43,29 +45,28 @@ class Desk:
         self._fails_after = fails_after
         self._closed = closed
         self._enter_s = enter_s
-        self.work = Work(
-            ask=self._answer,
-            grade=self._grade,
-            grade_repeats=self._grade_repeats,
-            grade_at_once=lambda case, output: _scores(output),
-            manner=lambda case: manner,
-            arrived=lambda trial, _: self.events.append(("arrived", trial.case_id, trial.repeat)),
-            finished=self._finished,
-            enter=self._enter,
-            leave=self._leave,
-        )
+        self._mode = manner
 
-    async def _enter(self, planned: Planned) -> Stay:
+    def grading_mode(self, case: Case) -> Manner:
+        return self._mode
+
+    def grade_at_once(self, case: Case, output: Output) -> tuple[Score, ...] | None:
+        return _scores(output)
+
+    def store_answer(self, trial: Trial, planned: Planned) -> None:
+        self.events.append(("arrived", trial.case_id, trial.repeat))
+
+    async def enter(self, planned: Planned) -> Stay:
         self.events.append(("enter", planned.case.id, planned.repeat))
         await asyncio.sleep(self._enter_s)
         if self._closed:
             raise WorkspaceError("The hook before_each ended with exit code 1.")
         return Room(planned.case.id)
 
-    async def _leave(self, stay: Stay, passed: bool) -> None:
+    async def leave(self, stay: Stay, passed: bool) -> None:
         self.events.append(("leave " + ("passed" if passed else "failed"), stay.path, 0))
 
-    async def _answer(self, planned: Planned, workspace: str | None) -> Output:
+    async def answer(self, planned: Planned, workspace: str | None) -> Output:
         if workspace is not None:
             self.events.append(("ask", workspace, planned.repeat))
         self.begun.append(planned)
@@ -77,21 +78,21 @@ class Desk:
             self.in_flight -= 1
             self.ended += 1
 
-    async def _grade(self, planned: Planned, output: Output, workspace: str | None) -> tuple[Score, ...]:
+    async def grade(self, planned: Planned, output: Output, workspace: str | None) -> tuple[Score, ...]:
         self.events.append(("judging", workspace or planned.case.id, 0))
         await asyncio.sleep(self._judge_s)
         return _scores(output)
 
-    async def _grade_repeats(
-        self, ones: Sequence[Planned], outputs: Sequence[Output | None]
+    async def grade_repeats(
+        self, group: Sequence[Planned], outputs: Sequence[Output | None]
     ) -> list[tuple[Score, ...]]:
         said = ",".join("-" if output is None else output.text for output in outputs)
-        assert [one.repeat for one in ones] == list(range(len(outputs)))
-        self.events.append(("together " + said, ones[0].case.id, len(outputs)))
+        assert [planned.repeat for planned in group] == list(range(len(outputs)))
+        self.events.append(("together " + said, group[0].case.id, len(outputs)))
         await asyncio.sleep(self._judge_s)
         return [() if output is None else _scores(output) for output in outputs]
 
-    def _finished(self, trial: Trial, planned: Planned) -> Verdict:
+    def store_trial(self, trial: Trial, planned: Planned) -> Verdict:
         assert trial.case_id == planned.case.id
         if self._fails_after is not None and len(self.finished) >= self._fails_after:
             raise StoreError("The disk is full.")
@@ -112,6 +113,19 @@ class Room:
 
     async def changes(self) -> str | None:
         return f"+{self.path}"
+
+
+RUN = Run(
+    id="r",
+    group="g",
+    suite=Suite(name="s", dialect="proctor"),
+    target=TargetSpec(name="echo", kind="echo"),
+    started_at=datetime(2026, 3, 1, 12, tzinfo=UTC),
+)
+
+
+def _engine(desk: Desk, max_concurrency: int) -> LocalEngine:
+    return LocalEngine(RunWork(run=RUN, max_concurrency=max_concurrency), desk, desk)
 
 
 def _scores(output: Output) -> tuple[Score, ...]:
@@ -149,7 +163,7 @@ async def _at_once(planned: Planned) -> Output:
 
 def test_every_trial_is_made_once_with_its_own_output(virtually: Virtually, plan: Make) -> None:
     desk = Desk(_text)
-    virtually(Engine(desk.work, 7).run(iter(plan(200))))
+    virtually(_engine(desk, 7).run(iter(plan(200))))
     assert sorted(desk.ids) == sorted(f"c{number}" for number in range(200))
     for trial in desk.finished:
         assert trial.output is not None
@@ -161,7 +175,7 @@ def test_so_many_are_under_way_and_never_more(
     virtually: Virtually, plan: Make, workers: int, trials: int, peak: int
 ) -> None:
     desk = Desk(_text)
-    virtually(Engine(desk.work, workers).run(iter(plan(trials))))
+    virtually(_engine(desk, workers).run(iter(plan(trials))))
     assert desk.peak == peak
 
 
@@ -175,14 +189,14 @@ def test_planned_trials_are_pulled_as_they_are_needed(virtually: Virtually, plan
             ahead = max(ahead, count - len(desk.finished))
             yield planned
 
-    virtually(Engine(desk.work, 4).run(pulled()))
+    virtually(_engine(desk, 4).run(pulled()))
     assert len(desk.finished) == 3000
     assert ahead <= 4 + 2 * 64  # a batch that is planned and one that waits to be stored
 
 
 def test_no_trials_are_no_work(virtually: Virtually) -> None:
     desk = Desk(_text)
-    virtually(Engine(desk.work, 4).run(iter(())))
+    virtually(_engine(desk, 4).run(iter(())))
     assert desk.events == []
 
 
@@ -193,7 +207,7 @@ def test_a_target_that_fails_makes_a_trial_with_its_failure(virtually: Virtually
         return await _text(planned)
 
     desk = Desk(odd_ones_fail, manner=Manner.ASKING)
-    virtually(Engine(desk.work, 4).run(iter(plan(10))))
+    virtually(_engine(desk, 4).run(iter(plan(10))))
     failed = [trial for trial in desk.finished if trial.output is None]
     assert len(desk.finished) == 10
     assert sorted(trial.position for trial in failed) == [1, 3, 5, 7, 9]
@@ -213,7 +227,7 @@ def test_a_target_that_fails_makes_a_trial_with_its_failure(virtually: Virtually
 
 def test_what_was_asked_gets_time_to_finish_when_the_run_is_stopped(virtually: Virtually, plan: Make) -> None:
     desk = Desk(_text)
-    engine = Engine(desk.work, 4)
+    engine = _engine(desk, 4)
 
     async def go() -> float:
         loop = asyncio.get_running_loop()
@@ -237,7 +251,7 @@ def test_what_does_not_finish_in_the_grace_is_cancelled_and_the_rest_is_kept(
         return Output(text="x")
 
     desk = Desk(some_hang)
-    engine = Engine(desk.work, 3)
+    engine = _engine(desk, 3)
 
     async def go() -> float:
         loop = asyncio.get_running_loop()
@@ -258,7 +272,7 @@ def test_the_user_cuts_short_the_grace_of_a_run_that_stops_by_itself(
         await asyncio.sleep(1000)
         return Output(text="x")
 
-    engine = Engine(Desk(hangs).work, 3)
+    engine = _engine(Desk(hangs), 3)
 
     async def go() -> float:
         loop = asyncio.get_running_loop()
@@ -272,7 +286,7 @@ def test_the_user_cuts_short_the_grace_of_a_run_that_stops_by_itself(
 
 def test_an_engine_that_was_stopped_before_it_runs_asks_nothing(virtually: Virtually, plan: Make) -> None:
     desk = Desk(_text)
-    engine = Engine(desk.work, 4)
+    engine = _engine(desk, 4)
 
     async def go() -> None:
         engine.stop()
@@ -284,7 +298,7 @@ def test_an_engine_that_was_stopped_before_it_runs_asks_nothing(virtually: Virtu
 
 def test_a_target_that_answers_at_once_can_still_be_stopped(virtually: Virtually, plan: Make) -> None:
     desk = Desk(_at_once)
-    engine = Engine(desk.work, 4)
+    engine = _engine(desk, 4)
 
     async def go() -> None:
         asyncio.get_running_loop().call_soon(engine.stop)
@@ -301,7 +315,7 @@ def test_a_run_cancelled_from_outside_keeps_what_was_answered_and_leaves_nothing
     desk = Desk(_text)
 
     async def go() -> None:
-        running = asyncio.create_task(Engine(desk.work, 4).run(iter(plan(100))))
+        running = asyncio.create_task(_engine(desk, 4).run(iter(plan(100))))
         await asyncio.sleep(2.5)
         running.cancel()
         await asyncio.wait([running])
@@ -324,7 +338,7 @@ def test_a_store_that_fails_stops_the_run_and_is_told(
 
     async def go() -> None:
         with pytest.raises(StoreError, match="disk is full"):
-            await Engine(desk.work, 4).run(iter(plan(500)))
+            await _engine(desk, 4).run(iter(plan(500)))
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     virtually(go())
@@ -341,7 +355,7 @@ def test_a_fault_while_asking_is_raised_and_is_no_trial(virtually: Virtually, pl
 
     desk = Desk(breaks)
     with pytest.raises(KeyError):
-        virtually(Engine(desk.work, 4).run(iter(plan(500))))
+        virtually(_engine(desk, 4).run(iter(plan(500))))
     assert "c20" not in desk.ids
     assert len(desk.begun) < 50
     assert set(desk.ids) >= {f"c{number}" for number in range(20)}
@@ -354,7 +368,7 @@ def test_a_plan_that_cannot_be_read_on_is_raised(virtually: Virtually, plan: Mak
 
     desk = Desk(_text)
     with pytest.raises(StoreError, match="cannot be read"):
-        virtually(Engine(desk.work, 4).run(broken()))
+        virtually(_engine(desk, 4).run(broken()))
     assert desk.in_flight == 0
 
 
@@ -363,7 +377,7 @@ def test_a_plan_that_cannot_be_read_on_is_raised(virtually: Virtually, plan: Mak
 
 def test_an_output_is_handed_over_before_its_judge_is_asked(virtually: Virtually, plan: Make) -> None:
     desk = Desk(_text, manner=Manner.ASKING, judge_s=60)
-    virtually(Engine(desk.work, 1).run(iter(plan(2))))
+    virtually(_engine(desk, 1).run(iter(plan(2))))
     assert desk.events == [
         (what, case, 0) for case in ("c0", "c1") for what in ("arrived", "judging", "finished")
     ]
@@ -371,7 +385,7 @@ def test_an_output_is_handed_over_before_its_judge_is_asked(virtually: Virtually
 
 def test_an_output_that_is_graded_at_once_is_handed_over_once(virtually: Virtually, plan: Make) -> None:
     desk = Desk(_text)
-    virtually(Engine(desk.work, 2).run(iter(plan(4))))
+    virtually(_engine(desk, 2).run(iter(plan(4))))
     assert {what for what, _, _ in desk.events} == {"finished"}
 
 
@@ -380,7 +394,7 @@ def test_an_output_that_is_there_already_is_graded_and_not_paid_for_again(
     virtually: Virtually, plan: Make, manner: Manner
 ) -> None:
     desk = Desk(_text, manner=manner)
-    virtually(Engine(desk.work, 2).run(iter(plan(3, output=Output(text="paid"), source_run="earlier"))))
+    virtually(_engine(desk, 2).run(iter(plan(3, output=Output(text="paid"), source_run="earlier"))))
     assert desk.begun == []
     assert sorted(desk.ids) == ["c0", "c1", "c2"]
     assert {(trial.scores[0].name, trial.source_run) for trial in desk.finished} == {("paid", "earlier")}
@@ -393,7 +407,7 @@ def test_repeats_that_are_graded_together_wait_for_the_last_of_them(virtually: V
         return Output(text=f"r{planned.repeat}")
 
     desk = Desk(last_first, manner=Manner.TOGETHER)
-    virtually(Engine(desk.work, 3).run(iter(plan(1, repeats=3))))
+    virtually(_engine(desk, 3).run(iter(plan(1, repeats=3))))
     assert desk.events == [
         ("arrived", "c0", 2),
         ("arrived", "c0", 1),
@@ -415,7 +429,7 @@ def test_a_repeat_that_failed_stays_a_failure_among_those_graded_together(
         return Output(text="yes")
 
     desk = Desk(second_fails, manner=Manner.TOGETHER)
-    virtually(Engine(desk.work, 2).run(iter(plan(4, repeats=3))))
+    virtually(_engine(desk, 2).run(iter(plan(4, repeats=3))))
     assert len(desk.finished) == 12
     assert {event[0] for event in desk.events if event[0].startswith("together")} == {"together yes,-,yes"}
     assert [trial.repeat for trial in desk.finished if trial.failure is not None] == [1, 1, 1, 1]
@@ -429,7 +443,7 @@ def test_repeats_whose_group_is_incomplete_when_stopped_are_kept_as_outputs_only
         return Output(text="x")
 
     desk = Desk(third_hangs, manner=Manner.TOGETHER)
-    engine = Engine(desk.work, 3)
+    engine = _engine(desk, 3)
 
     async def go() -> None:
         asyncio.get_running_loop().call_at(2, engine.stop)
@@ -442,13 +456,12 @@ def test_repeats_whose_group_is_incomplete_when_stopped_are_kept_as_outputs_only
 def test_an_answer_that_takes_long_to_grade_is_graded_beside_the_others(
     virtually: Virtually, plan: Make
 ) -> None:
-    desk = Desk(_text)
-    at_once = desk.work.grade_at_once
+    class FirstIsSlow(Desk):
+        def grade_at_once(self, case: Case, output: Output) -> tuple[Score, ...] | None:
+            return None if case.id == plan(1)[0].case.id else _scores(output)
 
-    def unless_first(case: Case, output: Output) -> tuple[Score, ...] | None:
-        return None if case.id == plan(1)[0].case.id else at_once(case, output)
-
-    virtually(Engine(replace(desk.work, grade_at_once=unless_first), 4).run(iter(plan(4))))
+    desk = FirstIsSlow(_text)
+    virtually(_engine(desk, 4).run(iter(plan(4))))
     what = [(event, case_id) for event, case_id, _ in desk.events]
     first = plan(1)[0].case.id
     assert what.count(("arrived", first)) == 1
@@ -459,15 +472,14 @@ def test_an_answer_that_takes_long_to_grade_is_graded_beside_the_others(
 def test_answers_that_wait_for_slow_graders_are_handed_over_before_they_are_graded(
     virtually: Virtually, plan: Make
 ) -> None:
-    desk = Desk(_text)
-    at_once = desk.work.grade_at_once
+    class Slow(Desk):
+        def grade_at_once(self, case: Case, output: Output) -> tuple[Score, ...] | None:
+            sleep(0.02)
+            self.events.append(("graded", case.id, 0))
+            return _scores(output)
 
-    def slowly(case: Case, output: Output) -> tuple[Score, ...] | None:
-        sleep(0.02)
-        desk.events.append(("graded", case.id, 0))
-        return at_once(case, output)
-
-    virtually(Engine(replace(desk.work, grade_at_once=slowly), 4).run(iter(plan(4))))
+    desk = Slow(_text)
+    virtually(_engine(desk, 4).run(iter(plan(4))))
     told = [(what, case_id) for what, case_id, _ in desk.events if what in ("arrived", "graded")]
     assert [what for what, _ in told] == ["graded", *["arrived"] * 3, *["graded"] * 3]
     assert {case_id for _, case_id in told[1:4]} == {case_id for _, case_id in told[4:]}
@@ -483,7 +495,7 @@ def test_a_workspace_is_left_after_its_answer_is_graded(
 ) -> None:
     desk = Desk(_text, manner=manner)
     inside = [replace(one, case=replace(one.case, workspace=Workspace())) for one in plan(1)]
-    virtually(Engine(desk.work, 2).run(iter(inside)))
+    virtually(_engine(desk, 2).run(iter(inside)))
     assert [event for event, *_ in desk.events] == [
         "enter", "ask", "arrived", "judging", "finished", "leave passed",
     ]  # fmt: skip
@@ -497,7 +509,7 @@ def test_a_workspace_that_cannot_be_made_is_an_error_of_its_trial_and_nobody_is_
     desk = Desk(_text, closed=True)
     planned = plan(2)
     inside = replace(planned[0], case=replace(planned[0].case, workspace=Workspace()))
-    virtually(Engine(desk.work, 2).run(iter([inside, planned[1]])))
+    virtually(_engine(desk, 2).run(iter([inside, planned[1]])))
     failures = {trial.case_id: trial.failure for trial in desk.finished}
     assert failures["c1"] is None
     assert failures["c0"] is not None
@@ -509,7 +521,7 @@ def test_who_gets_into_a_workspace_after_the_run_was_stopped_leaves_it_and_asks_
     virtually: Virtually, plan: Make
 ) -> None:
     desk = Desk(_text, enter_s=1)
-    engine = Engine(desk.work, 2)
+    engine = _engine(desk, 2)
     inside = [replace(one, case=replace(one.case, workspace=Workspace())) for one in plan(4)]
 
     async def go() -> None:
@@ -531,5 +543,5 @@ def test_a_workspace_is_left_though_its_target_fails(virtually: Virtually, plan:
 
     desk = Desk(refuse)
     inside = [replace(one, case=replace(one.case, workspace=Workspace())) for one in plan(1)]
-    virtually(Engine(desk.work, 1).run(iter(inside)))
+    virtually(_engine(desk, 1).run(iter(inside)))
     assert desk.events[-1] == ("leave failed", "c0", 0)

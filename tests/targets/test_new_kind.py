@@ -24,7 +24,7 @@ from proctor.targets.context import Opening
 from proctor.targets.parse import known_words, parse_target
 from proctor.targets.prices import quote_for
 from proctor.targets.targets_file import TargetsFile
-from proctor.web.runs.allowed_targets import Project, check_named, offer_of
+from proctor.web.runs.allowed_targets import RunContext, check_allowed, list_allowed_targets
 
 Make = Callable[..., Any]
 ADDRESS = "https://api.cohere.com/compatibility/v1"
@@ -104,9 +104,9 @@ def _file(entry: str) -> TargetsFile:
     return TargetsFile(f"targets:\n  - {{name: t, {entry}}}\n", "targets.yaml", "/project")
 
 
-def _project(folder: Path) -> Project:
+def _context(folder: Path) -> RunContext:
     names = Names({}, folder)
-    return Project(folder=folder, environ={}, config=load_config((), folder), names=names)
+    return RunContext(folder=folder, environ={}, config=load_config((), folder), names=names)
 
 
 # --- a service with OpenAI's interface ---------------------------------------------------------------------
@@ -198,11 +198,11 @@ async def test_a_budget_an_embedder_and_the_limits_know_it(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("cohere")
 def test_a_page_takes_its_models_but_no_address(tmp_path: Path) -> None:
-    offer = offer_of(_project(tmp_path))
-    assert [target.name for target in offer.targets] == ["echo", "local"]
-    check_named("cohere:command-a", offer, {})
+    allowed = list_allowed_targets(_context(tmp_path))
+    assert [target.name for target in allowed.targets] == ["echo", "local"]
+    check_allowed("cohere:command-a", allowed, {})
     with pytest.raises(UsageError, match="cannot be asked from here"):
-        check_named("cohere:m@https://gateway.example/v1", offer, {})
+        check_allowed("cohere:m@https://gateway.example/v1", allowed, {})
 
 
 @pytest.mark.usefixtures("cohere")
@@ -226,9 +226,9 @@ async def test_an_entry_point_that_is_a_function_still_opens_its_target(installe
     assert not kind.bills_per_prompt
     (problem,) = _file("provider: shout").problems
     assert problem.code == "unknown-value"
-    offer = offer_of(_project(installed))
+    allowed = list_allowed_targets(_context(installed))
     with pytest.raises(UsageError, match="cannot be asked from here"):
-        check_named("shout:now", offer, {})
+        check_allowed("shout:now", allowed, {})
 
 
 def test_a_package_that_cannot_be_imported_hides_no_other(installed: Path) -> None:

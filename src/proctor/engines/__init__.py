@@ -1,1 +1,22 @@
-"""Planned trials to trials: one file an engine, and the patience that every engine asks targets with."""
+"""Planned trials to trials. `ENGINES` is the table of all engines.
+
+In: an iterator of planned trials, a worker that calls targets and graders, a writer that stores.
+Out: trials, handed to the writer. Start with `protocol.py`; `asyncio_engine.py` is the engine on one machine.
+The other files are wrappers around targets that every engine uses: retries, limits, budget, cache, fallbacks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proctor.registry import Registry
+
+if TYPE_CHECKING:
+    from proctor.engines.protocol import EngineFactory
+
+ENGINES: Registry[EngineFactory] = Registry(
+    "engines",
+    {
+        "local": "proctor.engines.asyncio_engine:LocalEngine",
+    },
+)

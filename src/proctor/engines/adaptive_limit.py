@@ -52,13 +52,13 @@ def longest_backoff_s(tries: int) -> float:
 
 
 class CircuitBreaker:
-    """Closed while calls succeed; when open, nobody asks but one probe at growing intervals.
+    """Closed while calls succeed; when open, only one probe is sent, at growing intervals.
 
     Pure arithmetic over times that it is given.
     """
 
     def __init__(self) -> None:
-        """Closed; nobody has asked yet."""
+        """Closed."""
         self.failures = 0
         """Failed calls since the last success."""
         self.probe_at = 0.0
@@ -95,7 +95,7 @@ class CircuitBreaker:
         self._opened_at = self._probe_sent_at = self.reason = None
 
     def trip(self, now: float, probe_at: float) -> None:
-        """Let nobody ask before `probe_at`, and then one call."""
+        """Let no call through before `probe_at`, and then one."""
         if self._opened_at is None:
             self._opened_at = now
             self.probe_at = probe_at
@@ -184,19 +184,19 @@ class Limit:
         self._pacer: RatePacer | None = None
         self._counts_tokens = False
         self._tokens_per_call = 0.0
-        self._sent = 0
+        self._sent_count = 0
         self._busy_since = -inf
         self._epoch = _Epoch(0.0, 0)
 
     def try_enter(self) -> bool:
-        """Take a place if one is free now and nobody waits for it."""
+        """Take a place if one is free now and no call waits for it."""
         if self.in_flight < int(self.allowed) and not self._waiting and not self._is_guarded:
             self._take()
             return True
         return False
 
     async def enter(self) -> None:
-        """Take a place, waiting in turn for one and for the end of a pause that the endpoint asked for.
+        """Take a place, waiting in turn for one and for the end of a pause that the endpoint demands.
 
         Raises:
             EndpointFailed: the endpoint was given up.
@@ -224,7 +224,7 @@ class Limit:
             self._let_in()
 
     def responded(self) -> None:
-        """The endpoint answered, if only to refuse what was asked."""
+        """The endpoint answered, if only to refuse the request."""
         self.successes += 1
         if self.breaker.failures:
             self.breaker.succeed()
@@ -264,10 +264,10 @@ class Limit:
         now = monotonic()
         if asked_at < self._epoch.started_at or self.breaker.is_open:
             return not self.successes
-        self._epoch.refused += 1
+        self._epoch.refused_count += 1
         self._epoch.refused_at = min(self._epoch.refused_at, now)
         self._close(now + pause_s)
-        return not self.successes and self._epoch.accepted(self._sent) <= 0
+        return not self.successes and self._epoch.accepted(self._sent_count) <= 0
 
     def observe(self, quotas: Collection[Quota]) -> None:
         """The endpoint said what is left of its rate limits: where too little is, wait for more.
@@ -313,7 +313,7 @@ class Limit:
         return is_over
 
     def give_up(self, reason: str) -> None:
-        """Fail everybody who waits, and whoever comes, with that reason."""
+        """Fail all waiting calls, and later ones, with that reason."""
         self.breaker.give_up(reason, monotonic())
         self._is_guarded = True
         while self._waiting:
@@ -325,9 +325,9 @@ class Limit:
         if not self.in_flight:
             now = monotonic()
             if now - self._busy_since > _IDLE_S and not self._is_guarded:
-                self._epoch = _Epoch(now, self._sent)
+                self._epoch = _Epoch(now, self._sent_count)
                 self._busy_since = now
-        self._sent += 1
+        self._sent_count += 1
         self.in_flight += 1
 
     def _close(self, until: float) -> None:
@@ -379,10 +379,10 @@ class Limit:
         """The pause is over: what the endpoint took since the last one tells the rate."""
         epoch, closed_until = self._epoch, self._closed_until
         self._closed_until = 0.0
-        self._epoch = _Epoch(now, self._sent)
-        if not epoch.refused:
+        self._epoch = _Epoch(now, self._sent_count)
+        if not epoch.refused_count:
             return
-        accepted = epoch.accepted(self._sent)
+        accepted = epoch.accepted(self._sent_count)
         if accepted <= 0:
             self.breaker.trip(now, now)
             return
@@ -418,14 +418,14 @@ class Limit:
 class _Epoch:
     """The time from the end of one pause to the next refusal: what was sent and what was refused in it."""
 
-    __slots__ = ("_sent_before", "refused", "refused_at", "started_at")
+    __slots__ = ("_sent_before", "refused_at", "refused_count", "started_at")
 
     def __init__(self, started_at: float, sent_before: int) -> None:
         self.started_at = started_at
-        self.refused = 0
+        self.refused_count = 0
         self.refused_at = inf
         self._sent_before = sent_before
 
-    def accepted(self, sent: int) -> int:
+    def accepted(self, sent_count: int) -> int:
         """How many requests of it were not refused, those under way among them."""
-        return sent - self._sent_before - self.refused
+        return sent_count - self._sent_before - self.refused_count

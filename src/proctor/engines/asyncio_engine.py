@@ -1,89 +1,63 @@
-"""Trials on one machine: N workers pull planned trials from one iterator; nothing ever holds them all.
+"""Trials on one machine: N tasks pull planned trials from one iterator; nothing ever holds them all.
 
-Knows nothing of files, stores or terminals: it is given functions to ask, to grade and to tell. Planning,
-grading and storing are done for a few dozen trials at a time: between two network events each would run on
-cold caches and take three times as long, which is a fifth of a whole trial on a fast endpoint.
+Knows nothing of files, stores or terminals, but only a worker and a writer. Planning, grading and storing are
+done for a few dozen trials at a time: between two network events each would run on cold caches and take three
+times as long, which is a fifth of a whole trial on a fast endpoint.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from datetime import UTC, datetime
-from functools import partial
+from collections.abc import Iterator
+from datetime import datetime
 from itertools import islice
 from time import perf_counter
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.engines.protocol import RunWork, TrialWorker, TrialWriter, make_trial
 from proctor.errors import EndpointFailed, TargetError, WorkspaceError
 from proctor.grading import Manner
 from proctor.invalid_cases import failure_of
-from proctor.model import Case, Failure, Output, Score, Trial, Verdict
+from proctor.model import Failure, Output, Trial, Verdict
 from proctor.plan import Planned
-from proctor.protocols import Stay
 
 GRACE_S = 1.0
 """How long calls under way may still take when the user stops a run, as any command is to end within 2 s."""
 LONG_GRACE_S = 5.0
 """The same when a run stops by itself."""
-_LOOK_EVERY_S = 0.1
-_BATCH = 64
-"""So many trials are planned, or graded and stored, in one go."""
+_POLL_INTERVAL_S = 0.1
+_BATCH_SIZE = 64
+"""Trials that are planned, or graded and stored, in one go."""
 MAX_LONG_GRADINGS = 8
 MAX_LONG_GRADING_CHARACTERS = 16_000_000
 """At these limits of answers that wait for slow graders, no further trial begins."""
-_LARGE = 2**20
+_LARGE_ANSWER_SIZE = 2**20
 """Longer answers are graded and stored at once, and end a batch that is planned."""
 _FULL_PAUSE_S = 0.01
-_LONGEST_WAIT_S = 0.01
+_MAX_BATCH_WAIT_S = 0.01
 """An answer waits no longer than this for the others of its batch."""
 
 
-class Work(Struct, frozen=True, kw_only=True):
-    """What an engine needs to be told."""
+class LocalEngine:
+    """Makes the planned trials of a run on one event loop."""
 
-    ask: Callable[[Planned, str | None], Awaitable[Output]]
-    """Asks in a workspace, if there is one. Raises TargetError."""
-    grade: Callable[[Planned, Output, str | None], Awaitable[tuple[Score, ...]]]
-    grade_repeats: Callable[[Sequence[Planned], Sequence[Output | None]], Awaitable[list[tuple[Score, ...]]]]
-    """Grades all repeats of a case, in their order."""
-    grade_at_once: Callable[[Case, Output], tuple[Score, ...] | None]
-    """None where that takes too long: then `grade` does it."""
-    manner: Callable[[Case], Manner]
-    """Which of the three a case is graded by."""
-    arrived: Callable[[Trial, Planned], None]
-    """Told of each output whose grading will take a while."""
-    finished: Callable[[Trial, Planned], Verdict]
-    """Told of each finished trial; says what it came to."""
-    enter: Callable[[Planned], Awaitable[Stay]]
-    """Begins a stay in the case's workspace. Raises WorkspaceError."""
-    leave: Callable[[Stay, bool], Awaitable[None]]
-    """Ends a stay; told whether its trial passed."""
-    now: Callable[[], datetime] = partial(datetime.now, UTC)
-    """The time at which a trial begins."""
-    is_full: Callable[[], bool] = lambda: False
-    """Whether too many trials wait to be stored for another one to begin."""
-
-
-class Engine:
-    """Runs planned trials once."""
-
-    def __init__(self, work: Work, workers: int) -> None:
+    def __init__(self, work: RunWork, worker: TrialWorker, writer: TrialWriter) -> None:
         """Starts nothing.
 
         Args:
-            work: what to do with a trial.
-            workers: how many trials may be under way at once.
+            work: how many trials may be under way at once.
+            worker: calls the target and the graders.
+            writer: stores and reports trials.
         """
-        self._work = work
-        self._workers = workers
+        self._max_concurrency = work.max_concurrency
+        self._worker = worker
+        self._writer = writer
         self._stopping = asyncio.Event()
         self._groups: dict[int, dict[int, tuple[Planned, Trial]]] = {}
-        self._answered: list[_Answered] = []
-        self._told = 0
-        """So many of them, from the first, were told as arrived."""
+        self._answered_trials: list[_AnsweredTrial] = []
+        self._stored_count = 0
+        """How many of them, from the first, are stored without scores."""
         self._timer: asyncio.TimerHandle | None = None
         self._long_gradings: dict[asyncio.Task[None], int] = {}
         """With the length of each answer."""
@@ -94,11 +68,11 @@ class Engine:
 
     @property
     def stopped(self) -> bool:
-        """Whether the run was asked to stop."""
+        """Whether `stop` was called."""
         return self._stopping.is_set()
 
     def stop(self, reason: str | None = None) -> None:
-        """Begin no further trial; what is under way gets `GRACE_S`, with a reason `LONG_GRACE_S`.
+        """Start no further trial; what is under way gets `GRACE_S`, with a reason `LONG_GRACE_S`.
 
         Args:
             reason: why, as a sentence, where that is not the user's wish; the first one counts.
@@ -107,36 +81,36 @@ class Engine:
         self._is_stopped_by_user = self._is_stopped_by_user or reason is None
         self._stopping.set()
 
-    async def run(self, planned: Iterator[Planned]) -> None:
+    async def run(self, planned_trials: Iterator[Planned]) -> None:
         """Make every planned trial, or what can be made until `stop`.
 
         Raises:
             ProctorError: something other than a target failed, such as the store; the other workers are
                 stopped first.
         """
-        trials = _in_batches(planned)
-        workers = {asyncio.create_task(self._worker(trials)) for _ in range(self._workers)}
+        trials = _in_batches(planned_trials)
+        workers = {asyncio.create_task(self._run_worker(trials)) for _ in range(self._max_concurrency)}
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             while workers:
-                done, _ = await asyncio.wait({*workers, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                if stopping in done:
+                finished, _ = await asyncio.wait({*workers, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if stopping in finished:
                     for task in self._long_gradings:
                         task.cancel()
-                    done = {*await self._wait_in_grace(workers)}
-                for worker in done - {stopping}:
+                    finished = {*await self._wait_in_grace(workers)}
+                for worker in finished - {stopping}:
                     if not worker.cancelled():  # its grader was ended, as the run is stopped
                         worker.result()
                 if self._stopping.is_set():
                     break
-                workers -= done
+                workers -= finished
             await self._finish_all(stopping)
         finally:
             leftovers = (*workers, *self._long_gradings, stopping)
             for leftover in leftovers:
                 leftover.cancel()
             await asyncio.gather(*leftovers, return_exceptions=True)
-            while self._answered:
+            while self._answered_trials:
                 self._finish_answered()
             for task in self._long_gradings:
                 task.cancel()
@@ -150,145 +124,151 @@ class Engine:
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
-            done, waiting = await asyncio.wait(workers, timeout=_LOOK_EVERY_S)
+            finished, waiting = await asyncio.wait(workers, timeout=_POLL_INTERVAL_S)
             grace_s = GRACE_S if self._is_stopped_by_user else LONG_GRACE_S
             if not waiting or loop.time() - began >= grace_s:
-                return done
+                return finished
 
     async def _finish_all(self, stopping: asyncio.Task[bool]) -> None:
         """Wait for all that is graded apart, unless the run is stopped: its answers are stored."""
         while not self._stopping.is_set():
-            while self._answered:
+            while self._answered_trials:
                 self._finish_answered()
                 await asyncio.sleep(0)
             if not self._long_gradings:
                 return
             await asyncio.wait({*self._long_gradings, stopping}, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _worker(self, trials: Iterator[Planned]) -> None:
-        for count, planned in enumerate(trials, 1):
+    async def _run_worker(self, trials: Iterator[Planned]) -> None:
+        for count, planned_trial in enumerate(trials, 1):
             while self._grades_too_much():
                 await asyncio.wait(self._long_gradings, return_when=asyncio.FIRST_COMPLETED)
-            while self._work.is_full() and not self._stopping.is_set():  # noqa: ASYNC110  # a thread makes room
+            while self._writer.is_full() and not self._stopping.is_set():  # noqa: ASYNC110  # a thread makes room
                 await asyncio.sleep(_FULL_PAUSE_S)
             if self._stopping.is_set():
                 return
             try:
-                await self._attempt(planned)
+                await self._attempt(planned_trial)
             except EndpointFailed as error:
                 # The trial has not failed: it was not made. The run can be resumed when the endpoint answers.
                 self.stop(str(error))
                 return
-            if count % _BATCH == 0:
+            if count % _BATCH_SIZE == 0:
                 await asyncio.sleep(0)  # a target that answers at once never waits by itself
 
-    async def _attempt(self, planned: Planned) -> None:
-        work, case = self._work, planned.case
-        started_at = work.now()
+    async def _attempt(self, planned_trial: Planned) -> None:
+        worker, writer, case = self._worker, self._writer, planned_trial.case
+        started_at = writer.now()
         invalid = failure_of(case)
         if invalid is not None:
-            self._finish_soon((planned, started_at, None, invalid))
+            self._queue_finish((planned_trial, started_at, None, invalid))
             return
         if case.workspace is not None:
-            await self._attempt_inside(planned, started_at)
+            await self._run_in_workspace(planned_trial, started_at)
             return
-        output, failure = planned.output, None
+        output, failure = planned_trial.output, None
         if output is None:
-            output, failure = await self._ask(planned, None)
-        manner = work.manner(case)
-        if manner is Manner.TOGETHER:
-            await self._gather(planned, trial_of(planned, started_at, output, failure))
-        elif manner is Manner.AT_ONCE or output is None:
-            self._finish_soon((planned, started_at, output, failure))
+            output, failure = await self._ask(planned_trial, None)
+        mode = worker.grading_mode(case)
+        if mode is Manner.TOGETHER:
+            await self._gather(planned_trial, make_trial(planned_trial, started_at, output, failure))
+        elif mode is Manner.AT_ONCE or output is None:
+            self._queue_finish((planned_trial, started_at, output, failure))
         else:
-            if planned.output is None:
-                work.arrived(trial_of(planned, started_at, output, None), planned)
-            scores = await work.grade(planned, output, None)
-            work.finished(trial_of(planned, started_at, output, None, scores), planned)
+            if planned_trial.output is None:
+                writer.store_answer(make_trial(planned_trial, started_at, output, None), planned_trial)
+            scores = await worker.grade(planned_trial, output, None)
+            writer.store_trial(make_trial(planned_trial, started_at, output, None, scores), planned_trial)
 
-    async def _ask(self, planned: Planned, workspace: str | None) -> tuple[Output | None, Failure | None]:
+    async def _ask(
+        self, planned_trial: Planned, workspace: str | None
+    ) -> tuple[Output | None, Failure | None]:
         try:
-            return await self._work.ask(planned, workspace), None
+            return await self._worker.answer(planned_trial, workspace), None
         except EndpointFailed:
             raise
         except TargetError as error:
             return None, Failure(stage="target", kind=error.kind, message=_readable(error))
 
-    async def _attempt_inside(self, planned: Planned, started_at: datetime) -> None:
+    async def _run_in_workspace(self, planned_trial: Planned, started_at: datetime) -> None:
         """A trial in a workspace, which stays as the target left it until the answer is graded."""
-        work, passed = self._work, False
+        worker, writer, passed = self._worker, self._writer, False
         try:
-            stay = await work.enter(planned)
+            stay = await worker.enter(planned_trial)
         except WorkspaceError as error:
             broken = Failure(stage="setup", kind="workspace", message=_readable(error))
-            trial = trial_of(planned, started_at, None, broken)
-            if work.manner(planned.case) is Manner.TOGETHER:
-                await self._gather(planned, trial)
+            trial = make_trial(planned_trial, started_at, None, broken)
+            if worker.grading_mode(planned_trial.case) is Manner.TOGETHER:
+                await self._gather(planned_trial, trial)
             else:
-                work.finished(trial, planned)
+                writer.store_trial(trial, planned_trial)
             return
         try:
             if self._stopping.is_set():
                 passed = True  # nothing was done in it that is worth keeping
                 return
-            output, failure = await self._ask(planned, stay.path)
+            output, failure = await self._ask(planned_trial, stay.path)
             if output is not None:
                 output = replace(output, file_changes=await stay.changes() or output.file_changes)
-            trial = trial_of(planned, started_at, output, failure)
-            if work.manner(planned.case) is Manner.TOGETHER:
+            trial = make_trial(planned_trial, started_at, output, failure)
+            if worker.grading_mode(planned_trial.case) is Manner.TOGETHER:
                 passed = output is not None
-                await self._gather(planned, trial)
+                await self._gather(planned_trial, trial)
                 return
             if output is not None:
-                work.arrived(trial, planned)
-                trial = replace(trial, scores=await work.grade(planned, output, stay.path))
-            passed = work.finished(trial, planned) is Verdict.PASS
+                writer.store_answer(trial, planned_trial)
+                trial = replace(trial, scores=await worker.grade(planned_trial, output, stay.path))
+            passed = writer.store_trial(trial, planned_trial) is Verdict.PASS
         finally:
-            await work.leave(stay, passed)
+            await worker.leave(stay, passed)
 
-    def _finish_soon(self, answered: _Answered) -> None:
-        self._answered.append(answered)
-        output, failure = answered[2:]
+    def _queue_finish(self, answered_trial: _AnsweredTrial) -> None:
+        self._answered_trials.append(answered_trial)
+        output, failure = answered_trial[2:]
         # Failures may end the run, so they are counted at once.
         at_once = _is_large(output) or (failure is not None and failure.stage == "target")
-        if at_once or len(self._answered) >= _BATCH:
+        if at_once or len(self._answered_trials) >= _BATCH_SIZE:
             self._finish_answered()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_LONGEST_WAIT_S, self._finish_answered)
+            self._timer = asyncio.get_running_loop().call_later(_MAX_BATCH_WAIT_S, self._finish_answered)
 
     def _finish_answered(self) -> None:
         """Grade and hand over what was answered since the last time."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        answered, self._answered = self._answered, []
-        work, began = self._work, perf_counter()
+        answered_trials, self._answered_trials = self._answered_trials, []
+        worker, writer, started = self._worker, self._writer, perf_counter()
         try:
-            for place, (planned, started_at, output, failure) in enumerate(answered):
-                if place and perf_counter() - began > _LONGEST_WAIT_S:
-                    self._leave_for_later(answered[place:], told=self._told - place)
+            for number, (planned_trial, started_at, output, failure) in enumerate(answered_trials):
+                if number and perf_counter() - started > _MAX_BATCH_WAIT_S:
+                    self._requeue(answered_trials[number:], stored_count=self._stored_count - number)
                     return
-                scores = () if output is None else work.grade_at_once(planned.case, output)
+                scores = () if output is None else worker.grade_at_once(planned_trial.case, output)
                 if scores is None:
-                    self._grade_apart(answered[place], told=place < self._told)
+                    self._grade_apart(answered_trials[number], is_stored=number < self._stored_count)
                 else:
-                    work.finished(trial_of(planned, started_at, output, failure, scores), planned)
-            self._told = 0
+                    writer.store_trial(
+                        make_trial(planned_trial, started_at, output, failure, scores), planned_trial
+                    )
+            self._stored_count = 0
         except Exception as error:  # noqa: BLE001  # `run` raises it: a timer has nobody to raise it to
             self._error = self._error or error
             self._stopping.set()
 
-    def _grade_apart(self, answered: _Answered, *, told: bool) -> None:
-        """Grade an answer whose graders take long, while others are asked and graded."""
-        planned, started_at, output, _ = answered
+    def _grade_apart(self, answered_trial: _AnsweredTrial, *, is_stored: bool) -> None:
+        """Grade an answer whose graders take long, while other trials go on."""
+        planned_trial, started_at, output, _ = answered_trial
         assert output is not None
-        if planned.output is None and not told:
-            self._work.arrived(trial_of(planned, started_at, output, None), planned)
+        if planned_trial.output is None and not is_stored:
+            self._writer.store_answer(make_trial(planned_trial, started_at, output, None), planned_trial)
 
         async def grade() -> None:
             try:
-                scores = await self._work.grade(planned, output, None)
-                self._work.finished(trial_of(planned, started_at, output, None, scores), planned)
+                scores = await self._worker.grade(planned_trial, output, None)
+                self._writer.store_trial(
+                    make_trial(planned_trial, started_at, output, None, scores), planned_trial
+                )
             except Exception as error:  # noqa: BLE001  # `run` raises it: nobody awaits the task
                 self._error = self._error or error
                 self._stopping.set()
@@ -301,75 +281,52 @@ class Engine:
         sizes = self._long_gradings.values()
         return len(sizes) >= MAX_LONG_GRADINGS or sum(sizes) > MAX_LONG_GRADING_CHARACTERS
 
-    def _leave_for_later(self, left: list[_Answered], told: int) -> None:
+    def _requeue(self, remaining: list[_AnsweredTrial], stored_count: int) -> None:
         """Slow graders must not keep the loop from reading answers, nor answers from being stored."""
-        for planned, started_at, output, _ in left[max(told, 0) :]:
-            if output is not None and planned.output is None:
-                self._work.arrived(trial_of(planned, started_at, output, None), planned)
-        self._told = len(left)
-        self._answered = left
+        for planned_trial, started_at, output, _ in remaining[max(stored_count, 0) :]:
+            if output is not None and planned_trial.output is None:
+                self._writer.store_answer(make_trial(planned_trial, started_at, output, None), planned_trial)
+        self._stored_count = len(remaining)
+        self._answered_trials = remaining
         self._timer = asyncio.get_running_loop().call_later(0, self._finish_answered)
 
-    async def _gather(self, planned: Planned, trial: Trial) -> None:
+    async def _gather(self, planned_trial: Planned, trial: Trial) -> None:
         """Keep a trial until the others of its case are there, then grade all of them."""
-        if planned.output is None and trial.output is not None:
-            self._work.arrived(trial, planned)
-        group = self._groups.setdefault(planned.position, {})
-        group[planned.repeat] = planned, trial
-        if len(group) < planned.repeats:
+        if planned_trial.output is None and trial.output is not None:
+            self._writer.store_answer(trial, planned_trial)
+        group = self._groups.setdefault(planned_trial.position, {})
+        group[planned_trial.repeat] = planned_trial, trial
+        if len(group) < planned_trial.repeats:
             return
-        del self._groups[planned.position]
-        ones, trials = zip(*(group[repeat] for repeat in sorted(group)), strict=True)
-        scores = await self._work.grade_repeats(ones, [each.output for each in trials])
-        for one, its_trial, its_scores in zip(ones, trials, scores, strict=True):
-            self._work.finished(replace(its_trial, scores=its_scores), one)
+        del self._groups[planned_trial.position]
+        repeats, trials = zip(*(group[repeat] for repeat in sorted(group)), strict=True)
+        scores = await self._worker.grade_repeats(repeats, [repeat_trial.output for repeat_trial in trials])
+        for repeat_plan, its_trial, its_scores in zip(repeats, trials, scores, strict=True):
+            self._writer.store_trial(replace(its_trial, scores=its_scores), repeat_plan)
 
 
-_Answered = tuple[Planned, datetime, Output | None, Failure | None]
+_AnsweredTrial = tuple[Planned, datetime, Output | None, Failure | None]
 
 
-def _in_batches(planned: Iterator[Planned]) -> Iterator[Planned]:
-    while batch := _batch(planned):
+def _in_batches(planned_trials: Iterator[Planned]) -> Iterator[Planned]:
+    while batch := _batch(planned_trials):
         yield from batch
 
 
-def _batch(planned: Iterator[Planned]) -> list[Planned]:
+def _batch(planned_trials: Iterator[Planned]) -> list[Planned]:
     """The next trials; few where they have large answers, as when a run is graded again."""
     batch = []
-    for one in islice(planned, _BATCH):
-        batch.append(one)
-        if _is_large(one.output):
+    for planned_trial in islice(planned_trials, _BATCH_SIZE):
+        batch.append(planned_trial)
+        if _is_large(planned_trial.output):
             break
     return batch
 
 
 def _is_large(output: Output | None) -> bool:
-    return output is not None and len(output.text) >= _LARGE
+    return output is not None and len(output.text) >= _LARGE_ANSWER_SIZE
 
 
 def _readable(error: Exception) -> str:
     """What an error says, with every character that a store cannot hold replaced."""
     return str(error).encode("utf-8", "replace").decode("utf-8")
-
-
-def trial_of(
-    planned: Planned,
-    started_at: datetime,
-    output: Output | None,
-    failure: Failure | None = None,
-    scores: tuple[Score, ...] = (),
-) -> Trial:
-    """The trial that a planned one became."""
-    return Trial(
-        case_id=planned.case.id,
-        position=planned.position,
-        repeat=planned.repeat,
-        sent=planned.sent,
-        split=planned.split,
-        output=output,
-        scores=scores,
-        failure=failure,
-        started_at=started_at,
-        source_run=planned.source_run,
-        target=planned.case.target,
-    )

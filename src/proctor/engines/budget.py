@@ -21,7 +21,7 @@ from proctor.model import Attachment, Message, Output, Price, Prompt
 from proctor.protocols import Answers
 
 OUTPUT_TOKENS = 32_768
-"""What an answer is taken to have at most, where nobody limits it: few models ever write more."""
+"""The tokens that an answer is assumed to have at most, without a limit: few models ever write more."""
 _PER_CALL = 512
 """What an endpoint may add to a prompt, such as the instructions for a schema; in tokens."""
 _PER_MESSAGE = 16
@@ -32,11 +32,11 @@ _PER_IMAGE = 50_000
 """More tokens than any endpoint takes an image for, whatever its size."""
 _NO_PRICE = Price(input=0.0, output=0.0)
 _MAY_BE_PAID = frozenset({"protocol", "timeout"})
-"""Failures after which an endpoint may have charged for an answer that nobody could use."""
+"""Failures after which an endpoint may have charged for an answer that could not be used."""
 
 
 class Budget:
-    """What a run may cost, shared by all who are asked in it."""
+    """What a run may cost, shared by its targets and judges."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Budget:
         self.assumed = 0
         """How many calls did not tell what they cost."""
         self._notify = notify
-        self._told = False
+        self._is_announced = False
         self._held_usd = 0.0
         self._under_way = 0
         self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
@@ -118,13 +118,13 @@ class Budget:
     def _let_in(self) -> None:
         while self._waiting:
             most_usd, place = self._waiting[0]
-            spent = self.spent_usd >= self.limit_usd
-            if not place.done() and not spent and not self._fits(most_usd):
+            is_spent = self.spent_usd >= self.limit_usd
+            if not place.done() and not is_spent and not self._fits(most_usd):
                 return
             self._waiting.popleft()
             if place.done():
                 continue
-            if spent:
+            if is_spent:
                 place.set_exception(self._refusal())
             else:
                 self._take(most_usd)
@@ -138,8 +138,8 @@ class Budget:
         )
 
     def _tell(self, most_usd: float) -> None:
-        if not self._told and isfinite(most_usd):
-            self._told = True
+        if not self._is_announced and isfinite(most_usd):
+            self._is_announced = True
             self._notify(
                 f"Calls wait for one another: one may cost up to ${most_usd:.4f}, and "
                 f"${self.limit_usd - self.spent_usd:.4f} of the budget is left. "
@@ -182,7 +182,7 @@ class Budgeted:
         self._judging = judging
         self._also_usd = also_sent * _dearer(self._price) / 1_000_000
         self._unknown = self._unpriced or (not bounded and bool(self._price.input or self._price.output))
-        """No call has told yet what one costs."""
+        """No call has reported its cost."""
         self._untold = False
         """A call that may have cost something told no cost, and nothing tells how much to count for it."""
         self._first = asyncio.Lock()
@@ -207,7 +207,7 @@ class Budgeted:
             return await self._paid(prompt, held_usd, bound_usd, began)
         output = await self._target.answer(prompt)
         if output.cost_usd:  # it was thought to be free
-            self._budget.spend(self._seen(output.cost_usd))
+            self._budget.spend(self._highest_cost(output.cost_usd))
         return output
 
     async def _paid(self, prompt: Prompt, held_usd: float, bound_usd: float, began: float) -> Output:
@@ -218,10 +218,10 @@ class Budgeted:
         try:
             output = await self._target.answer(prompt)
             if output.cost_usd is not None:
-                charged_usd = self._seen(output.cost_usd)
+                charged_usd = self._highest_cost(output.cost_usd)
             else:
                 self._assume(assumed_usd)
-                self._seen(assumed_usd)
+                self._highest_cost(assumed_usd)
         except ProctorError as error:
             if isinstance(error, TargetError) and self._may_be_paid(error.kind):
                 self._assume(assumed_usd)
@@ -249,7 +249,7 @@ class Budgeted:
                 kind="budget",
             )
 
-    def _seen(self, cost_usd: float) -> float:
+    def _highest_cost(self, cost_usd: float) -> float:
         self._unknown = False
         self._dearest_usd = max(self._dearest_usd, cost_usd)
         return cost_usd
@@ -260,7 +260,7 @@ def most_usd(prompt: Prompt, price: Price, output_tokens: int) -> float:
     schema = prompt.response_schema
     tokens = _PER_CALL + (0 if schema is None else len(encode(schema)))
     tokens += sum(_PER_TOOL + len(encode(tool)) for tool in prompt.tools)
-    tokens += sum(_tokens_of(message) for message in prompt.messages)
+    tokens += sum(_estimate_tokens(message) for message in prompt.messages)
     return (tokens * _dearer(price) + output_tokens * price.output) / 1_000_000
 
 
@@ -268,9 +268,9 @@ def _dearer(price: Price) -> float:
     return max(price.input, price.cached or 0.0)
 
 
-def _tokens_of(message: Message) -> int:
+def _estimate_tokens(message: Message) -> int:
     tokens = (
-        _PER_MESSAGE + _bytes_of(message.content) + _bytes_of(message.role) + _bytes_of(message.name or "")
+        _PER_MESSAGE + _utf8_size(message.content) + _utf8_size(message.role) + _utf8_size(message.name or "")
     )
     if message.tool_calls:
         tokens += len(encode(message.tool_calls))
@@ -281,8 +281,8 @@ def _attached(part: Attachment) -> int:
     if part.kind == "image":
         return _PER_IMAGE
     # A file goes as its text, or as base64, which has four bytes for three.
-    return _PER_MESSAGE + _bytes_of(part.path) + _bytes_of(part.text or "") + len(part.data) * 4 // 3
+    return _PER_MESSAGE + _utf8_size(part.path) + _utf8_size(part.text or "") + len(part.data) * 4 // 3
 
 
-def _bytes_of(text: str) -> int:
+def _utf8_size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))

@@ -1,4 +1,4 @@
-"""Asking a target only what it was never asked before: answers kept under all that they depend on.
+"""A cache of answers, each under all that it depends on.
 
 Why something had to be asked is told for every call: what is kept of each earlier one names what was
 different then.
@@ -20,12 +20,12 @@ from proctor.model import Output, Prompt, TargetSpec
 from proctor.protocols import Answers
 
 _PREFIX = sha256(b"proctor/cache/1\n")
-_NOT_ASKED_OF = frozenset({"name", "judge", "fallbacks", "workers", "retries", "params", "options"})
-"""What of a target is no part of what it is asked, or is taken apart."""
+_FIELDS_NOT_SENT = frozenset({"name", "judge", "fallbacks", "workers", "retries", "params", "options"})
+"""Fields of a target that are not sent, or are treated apart."""
 _NOT_SENT = frozenset({"case_id", "workspace", "temperature"})
 _SENT_WHERE_SET = frozenset({"json_answer", "tools"})
 """What older entries do not have: left out where it is not set, so that those are still found."""
-_ORDERED = frozenset({"response_schema", "tools"})
+_ORDER_SENSITIVE = frozenset({"response_schema", "tools"})
 """What has keys that are sent in their order, and answered in it."""
 _SHORT = frozenset({"repeat", "json_answer"})
 _REFUSALS = frozenset(
@@ -37,7 +37,7 @@ Parts = dict[str, Any]
 
 
 class Keeps(Protocol):
-    """Where answers are kept."""
+    """A store of cached answers."""
 
     def get(self, key: bytes) -> tuple[bytes | None, str] | None:
         """What was put under that key: an answer, or why there is none; None when nothing was."""
@@ -54,32 +54,32 @@ class Keeps(Protocol):
         """
 
     def earlier(self, about: str) -> list[bytes]:
-        """The parts of what earlier commands asked about that, newest first."""
+        """The parts of earlier calls about that, newest first."""
 
 
 class Lookups:
-    """What became of every call of a run that could have been found in the cache."""
+    """Counts the hits and misses of one run."""
 
     def __init__(self) -> None:
         """None yet."""
         self.found = 0
         self.misses: Counter[str] = Counter()
-        """How many were asked, by the reason."""
+        """How many calls were made, by the reason."""
 
     def sentence(self) -> str | None:
-        """All of it; None when there was no call."""
+        """The counts as a sentence; None when there was no call."""
         missed = self.misses.total()
         if not self.found and not missed:
             return None
-        came = f"{self.found:,} {'answer' if self.found == 1 else 'answers'} came from the cache"
+        summary = f"{self.found:,} {'answer' if self.found == 1 else 'answers'} came from the cache"
         if not missed:
-            return f"{came}; nobody was asked."
+            return f"{summary}; nobody was asked."
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.misses.most_common())
-        return f"{came}, {missed:,} did not: {reasons}."
+        return f"{summary}, {missed:,} did not: {reasons}."
 
 
 class Cached:
-    """A target that is asked only what is not in the cache."""
+    """A target that is called only for what is not in the cache."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Cached:
         self._parts = parts_of(spec)
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The answer, `cached` when nobody was asked.
+        """The answer, `cached` when no call was made.
 
         Raises:
             TargetError: there is none.
@@ -122,25 +122,27 @@ class Cached:
         if never:
             self._lookups.misses[never] += 1
             return await self._target.answer(prompt)
-        parts = self._parts | _sent(prompt)
-        written = encode(parts)
+        parts = self._parts | _prompt_parts(prompt)
+        encoded_parts = encode(parts)
         hasher = _PREFIX.copy()
-        hasher.update(written)
+        hasher.update(encoded_parts)
         key, about = hasher.digest(), f"{self._role} {prompt.case_id}"
-        kept = self._keeps.get(key)
-        output = _read(kept[0]) if kept is not None and kept[0] is not None else None
+        cached_answer = self._keeps.get(key)
+        output = (
+            _read(cached_answer[0]) if cached_answer is not None and cached_answer[0] is not None else None
+        )
         if output is not None:
             self._lookups.found += 1
             return output
-        self._lookups.misses[_reason(parts, kept, self._keeps.earlier(about))] += 1
+        self._lookups.misses[_reason(parts, cached_answer, self._keeps.earlier(about))] += 1
         try:
             output = await self._target.answer(prompt)
         except TargetError as error:
             if error.kind != "budget":
-                self._keeps.put(key, about, written, None, "failed")
+                self._keeps.put(key, about, encoded_parts, None, "failed")
             raise
         why_not = self._why_not(output)
-        self._keeps.put(key, about, written, None if why_not else encode(output), why_not)
+        self._keeps.put(key, about, encoded_parts, None if why_not else encode(output), why_not)
         return output
 
     def _why_not(self, output: Output) -> str:
@@ -156,18 +158,18 @@ class Cached:
 
 def parts_of(spec: TargetSpec) -> Parts:
     """What of a target its answers depend on."""
-    fields = set(spec.__struct_fields__) - _NOT_ASKED_OF
+    fields = set(spec.__struct_fields__) - _FIELDS_NOT_SENT
     params = {name: getattr(spec.params, name) for name in spec.params.__struct_fields__}
     return {name: getattr(spec, name) for name in fields} | params | {"options": _digest(spec.options)}
 
 
-def _sent(prompt: Prompt) -> Parts:
+def _prompt_parts(prompt: Prompt) -> Parts:
     """What of a prompt its answers depend on."""
     names = [name for name in prompt.__struct_fields__ if name not in _NOT_SENT]
     parts: Parts = {name: getattr(prompt, name) for name in names}
     parts = {name: part for name, part in parts.items() if part or name not in _SENT_WHERE_SET}
     parts |= {
-        name: _digest(part, in_order=name in _ORDERED or _calls_tools(name, prompt))
+        name: _digest(part, in_order=name in _ORDER_SENSITIVE or _calls_tools(name, prompt))
         for name, part in parts.items()
         if part is not None and name not in _SHORT
     }
@@ -182,10 +184,10 @@ def _calls_tools(name: str, prompt: Prompt) -> bool:
 def _digest(part: Any, *, in_order: bool = False) -> str:
     try:
         # Older entries sorted all keys: none of what they have of such a part is found.
-        written = b"as written\n" + as_written(part) if in_order else encode(part)
+        encoded = b"as written\n" + as_written(part) if in_order else encode(part)
     except UnicodeEncodeError:  # half of a surrogate pair
-        written = repr(part).encode("ascii", "backslashreplace")
-    return "sha256:" + sha256(written).hexdigest()
+        encoded = repr(part).encode("ascii", "backslashreplace")
+    return "sha256:" + sha256(encoded).hexdigest()
 
 
 def _read(value: bytes) -> Output | None:
@@ -198,14 +200,14 @@ def _read(value: bytes) -> Output | None:
 # --- why it had to be asked --------------------------------------------------------------------------------
 
 
-def _reason(parts: Parts, kept: tuple[bytes | None, str] | None, earlier: Sequence[bytes]) -> str:
+def _reason(parts: Parts, entry: tuple[bytes | None, str] | None, earlier: Sequence[bytes]) -> str:
     """Why an answer was not in the cache, as what may follow a number of calls."""
-    if kept is not None:
-        return f"asked before and {kept[1] or 'kept in a form that cannot be read'}"
+    if entry is not None:
+        return f"asked before and {entry[1] or 'kept in a form that cannot be read'}"
     nearest: Parts | None = None
-    for written in earlier:
+    for earlier_parts in earlier:
         try:
-            other = decode(written, dict)
+            other = decode(earlier_parts, dict)
         except (DecodeError, UnicodeDecodeError):
             continue
         names = sorted(parts.keys() | other.keys())
@@ -228,10 +230,10 @@ def _different(name: str, then: Any, now: Any) -> str:
     what = name.replace("_", " ")
     if any(isinstance(part, str) and part.startswith("sha256:") for part in (then, now)):
         return f"{'other' if what.endswith('s') else 'another'} {what}"
-    return f"{what} {_shown(then)} instead of {_shown(now)}"
+    return f"{what} {_format_part(then)} instead of {_format_part(now)}"
 
 
-def _shown(part: Any) -> str:
+def _format_part(part: Any) -> str:
     if part is None:
         return "unset"
     return f"{part:g}" if isinstance(part, float) else str(part)

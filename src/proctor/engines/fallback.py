@@ -1,4 +1,4 @@
-"""Asking one target after another until one answers."""
+"""Calls one target after another until one answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from proctor.protocols import Answers
 
 
 class Fallback:
-    """A target with others who are asked in its place when it fails for good."""
+    """A target with others that are called in its place when it fails for good."""
 
     def __init__(
         self,
@@ -27,10 +27,10 @@ class Fallback:
         """
         self._targets = tuple(targets)
         self._notify = notify
-        self._told: set[str] = set()
+        self._announced: set[str] = set()
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The answer of the first who has one; `target` names who it was, unless it was the first of all.
+        """The first answer; `target` names its target, unless that is the first of all.
 
         Raises:
             EndpointFailed: the endpoints of all were given up.
@@ -47,14 +47,16 @@ class Fallback:
             else:
                 return self._in_place(name, output, failures) if failures else output
         last = failures[-1][1]
-        said = " ".join(f"{name!r}: {error}" for name, error in failures)
+        messages = " ".join(f"{name!r}: {error}" for name, error in failures)
         given_up = all(isinstance(error, EndpointFailed) for _, error in failures)
         error_type = EndpointFailed if given_up else TargetError
-        raise error_type(f"Neither the target nor its fallbacks answered. {said}", kind=last.kind) from last
+        raise error_type(
+            f"Neither the target nor its fallbacks answered. {messages}", kind=last.kind
+        ) from last
 
     def _in_place(self, name: str, output: Output, failures: list[tuple[str, TargetError]]) -> Output:
-        if name not in self._told:
-            self._told.add(name)
+        if name not in self._announced:
+            self._announced.add(name)
             failed, error = failures[-1]
             self._notify(f"{failed!r} failed, so {name!r} was asked in its place: {error}")
         return output if output.target is not None else replace(output, target=name)

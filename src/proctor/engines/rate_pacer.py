@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from math import ceil, inf
 
-_CUT = 0.04
+_REDUCTION = 0.04
 """By which share the rate is cut below the one that was refused."""
 _SHORT_CUT = 0.95
 """What is left of the rate after a refusal soon after another one."""
@@ -46,7 +46,7 @@ class RatePacer:
     def rate(self, now: float) -> float:
         """Requests a second."""
         curve = (now - self._cut_at) / _PLATEAU_S - 1
-        return self._refused_rate * (1 + _CUT * curve**3)
+        return self._refused_rate * (1 + _REDUCTION * curve**3)
 
     def cut(self, accepted_per_s: float | None, pause_s: float, now: float) -> None:
         """The endpoint refused requests.

@@ -1,4 +1,4 @@
-"""Asking a target with patience: a place at its endpoint, a time limit, retries, and what the answer cost."""
+"""A call of a target with a place at its endpoint, a time limit, retries, and the cost of the answer."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from proctor.protocols import Target
 _LONGEST_PAUSE_S = 300.0
 """An endpoint that asks for a longer pause is not waited for, unless --timeout is longer still."""
 _NOTICE_FROM_S = 5.0
-"""A pause that an endpoint asks for is told to the user when it is at least so long."""
+"""The shortest pause of an endpoint that the user hears about."""
 _YEAR_S = 365 * 86_400.0
 _SPREAD = 0.05
 """Calls wait longer than the endpoint asked by up to this share of the pause, and this many seconds."""
 
 
 class Patience(Struct, frozen=True, kw_only=True):
-    """How long and how often a target is asked."""
+    """How long a call may take, and how often it is repeated."""
 
     timeout_s: float = 120.0
-    """What one call may take; a call that takes longer is not asked again."""
+    """What one call may take; a call that takes longer is not repeated."""
     retries: int = 4
     """How often a call is repeated that failed for a passing reason."""
 
@@ -92,7 +92,7 @@ class Patient:
             asked_at = monotonic()
             call = self._deadlines.begin()
             try:
-                output = _checked(await self._target.answer(prompt))
+                output = _check_output(await self._target.answer(prompt))
             except TargetError as error:
                 wait_s = self._wait_s(tries, error, asked_at)
             except ProctorError:
@@ -218,7 +218,7 @@ def _as_sentence(error: TargetError) -> str:
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
-def _checked(output: Output) -> Output:
+def _check_output(output: Output) -> Output:
     """The output, unless no store could hold it: half of a surrogate pair, or a time that is no number.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a session tells while it works; the progress bar and every other listener read the same events."""
+"""What happens while runs are made; the progress bar and every other listener get the same events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Searching(Struct, frozen=True):
 
     path: str
     characters: int
-    """So many were looked through."""
+    """The characters that have been searched."""
 
 
 class Fetching(Struct, frozen=True):
@@ -30,7 +30,7 @@ class Fetching(Struct, frozen=True):
 
     name: str
     done: int
-    """Bytes that are here."""
+    """Bytes that have arrived."""
     total: int
 
 
@@ -45,7 +45,7 @@ class Planned(Struct, frozen=True):
 
     run: Run
     total: int
-    """Trials of the run, those that are there already included."""
+    """Trials of the run, reused ones included."""
     dev: int | None
     """Selected dev cases; None for a suite that is not split."""
     holdout: int | None

@@ -1,4 +1,4 @@
-"""How far it is, in lines for the user, where something may take long and no bar is drawn."""
+"""Progress in lines for the user, where something may take long and there is no progress bar."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable
 from time import monotonic
 
 Tell = Callable[[str], None]
-"""Told lines for the user."""
+"""Receives lines for the user."""
 
 _FIRST_S, _EVERY_S = 2.0, 5.0
 
 
 class Pace:
-    """When a line is due: after two seconds, and then every five."""
+    """Tells when a line is due: after two seconds, and then every five."""
 
     def __init__(self) -> None:
         """The time begins to run."""
@@ -28,16 +28,16 @@ class Pace:
 
 
 def telling(told: Tell | None, what: str) -> Callable[[int, int], None]:
-    """Tells how many are done of how many, when that is due: `300 of 1,000 trials written so far`.
+    """A callback that reports progress when a line is due: `300 of 1,000 trials written so far`.
 
     Args:
-        told: told the lines; None for nobody.
-        what: what is counted, and what is done to it.
+        told: receives the lines; None for no lines.
+        what: what is counted, such as `trials written`.
     """
     pace = Pace()
 
-    def tell(done: int, total: int) -> None:
-        if told is not None and pace.is_due() and done < total:
-            told(f"{done:,} of {total:,} {what} so far")
+    def tell(count: int, total: int) -> None:
+        if told is not None and pace.is_due() and count < total:
+            told(f"{count:,} of {total:,} {what} so far")
 
     return tell

@@ -20,7 +20,7 @@ from proctor.errors import BundleError
 from proctor.model import Settings
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.verify import verify
-from proctor.services.runs.execution import runner
+from proctor.services.runs.execution import runner, writer
 from proctor.verdicts import Counts
 
 if TYPE_CHECKING:
@@ -283,6 +283,7 @@ async def test_a_run_whose_clock_was_set_back_has_its_times_in_order_and_holds(
             return datetime(2026, 1, 1, 12, tzinfo=tz) - timedelta(seconds=next(seconds))
 
     monkeypatch.setattr(runner, "datetime", Backwards)
+    monkeypatch.setattr(writer, "datetime", Backwards)
     (done,) = await make(suite(*TESTS), settings=settings)
     assert done.run.started_at <= done.run.finished_at
     attest(store, done.run, folder / "bundle", public=False, key=None)

@@ -11,7 +11,8 @@ import pytest
 
 from proctor.errors import SuiteError, UsageError
 from proctor.model import Params, Selection, Settings
-from proctor.services.runs.planning.jobs import Jobs
+from proctor.services.runs.planning.context import PlanningContext
+from proctor.services.runs.planning.plan_runs import plan_runs
 from proctor.services.runs.reading.estimate import estimated
 from proctor.services.runs.reading.estimate_record import Estimate, dollars
 from proctor.services.runs.request import Request
@@ -152,8 +153,8 @@ async def test_the_calls_are_those_that_the_runs_then_make(
 ) -> None:
     await make(thirty)
     request = Request(stored=("thirty",), targets=tuple(targets.split()), settings=settings)
-    jobs = Jobs(store, environ, lambda _event: None, None).of(request)
-    assert guess(targets=targets, settings=settings).calls == sum(job.run.planned for job in jobs)
+    runs = plan_runs(request, PlanningContext(store, environ, lambda _event: None, None))
+    assert guess(targets=targets, settings=settings).calls == sum(planned.run.planned for planned in runs)
 
 
 async def test_one_split_alone_is_named(make: Make, guess: Guess, thirty: str) -> None:

@@ -29,7 +29,7 @@ from proctor.services.bundles.recorded_judgments import (
     with_judges,
 )
 from proctor.services.grading.isolated_grading import BlockingIsolation
-from proctor.services.runs.execution.open_targets import specs_of
+from proctor.services.runs.planning.judge_choice import specs_of
 
 T = TypeVar("T")
 

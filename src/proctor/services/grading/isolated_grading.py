@@ -72,14 +72,15 @@ class InlineLimit:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
     def _stop(self, _number: int, frame: FrameType | None) -> None:
-        if self._armed and not _is_importing(frame):
+        if self._armed and not _must_not_raise(frame):
             raise TooLong
 
 
-def _is_importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported, which would stay half made."""
+def _must_not_raise(frame: FrameType | None) -> bool:
+    """Whether a module is being imported, which would stay half made, or `__del__` drops errors."""
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
+        code = frame.f_code
+        if code.co_name == "__del__" or code.co_filename.startswith("<frozen importlib"):
             return True
         frame = frame.f_back
     return False

@@ -28,7 +28,7 @@ class Config(Struct, frozen=True, kw_only=True):
     prompts: Path | None = None
     """The folder of prompts, absolute."""
     evaluators: tuple[str, ...] = ()
-    """The ids of the prompts by which judges are asked; empty for all there are."""
+    """The ids of the prompts that judges get; empty for all."""
     substitutions: dict[str, str] = {}
     """What placeholders in the checks of graded prompts stand for."""
     open_book: bool | None = None
@@ -67,33 +67,35 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
     Raises:
         UsageError: the file cannot be read, is not TOML, or has a key or value that it may not have.
     """
-    path = _found(Path(os.path.abspath(start or Path.cwd())))  # noqa: PTH100 - a link stays where it leads from
+    path = _find_file(Path(os.path.abspath(start or Path.cwd())))  # noqa: PTH100 - a link stays where it leads from
     if path is None:
         return Config()
-    shown = os.path.relpath(path)
-    table = _table(path, shown)
-    known = sorted({*_READING, *flags, "suite"})
+    shown_path = os.path.relpath(path)
+    table = _table(path, shown_path)
+    valid_names = sorted({*_READING, *flags, "suite"})
     for name in table:
-        if name not in known:
-            raise UsageError(f"{shown}: error: {name!r} is no key of this file. {suggestion(name, known)}")
+        if name not in valid_names:
+            raise UsageError(
+                f"{shown_path}: error: {name!r} is no key of this file. {suggestion(name, valid_names)}"
+            )
     prompts = table.get("prompts")
     if prompts is not None and not isinstance(prompts, str):
-        raise UsageError(f"{shown}: error: `prompts` is {prompts!r}; give the path of a folder.")
+        raise UsageError(f"{shown_path}: error: `prompts` is {prompts!r}; give the path of a folder.")
     if prompts is not None and not (path.parent / prompts).is_dir():
-        raise UsageError(f"{shown}: error: `prompts` is {prompts!r}, and there is no such folder.")
+        raise UsageError(f"{shown_path}: error: `prompts` is {prompts!r}, and there is no such folder.")
     return Config(
         path=path,
-        flags=_flags(table, path, shown),
+        flags=_flags(table, path, shown_path),
         prompts=None if prompts is None else path.parent / prompts,
-        evaluators=tuple(_texts(table, "evaluators", shown)),
-        substitutions=_substitutions(table, shown),
-        open_book=_open_book(table, shown),
-        inspect_scorer=_inspect_scorer(table, shown) if "inspect-scorer" in table else None,
-        evals_class=_evals_class(table, shown) if "evals-class" in table else None,
+        evaluators=tuple(_texts(table, "evaluators", shown_path)),
+        substitutions=_substitutions(table, shown_path),
+        open_book=_open_book(table, shown_path),
+        inspect_scorer=_inspect_scorer(table, shown_path) if "inspect-scorer" in table else None,
+        evals_class=_evals_class(table, shown_path) if "evals-class" in table else None,
     )
 
 
-def _found(start: Path) -> Path | None:
+def _find_file(start: Path) -> Path | None:
     for folder in (start, *start.parents):
         if (folder / NAME).is_file():
             return folder / NAME
@@ -102,26 +104,26 @@ def _found(start: Path) -> Path | None:
     return None
 
 
-def _table(path: Path, shown: str) -> dict[str, Any]:
+def _table(path: Path, shown_path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{shown}: error: the file is not TOML in UTF-8: {error}.") from None
+        raise UsageError(f"{shown_path}: error: the file is not TOML in UTF-8: {error}.") from None
     except OSError as error:
-        raise UsageError(f"The file {shown!r} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"The file {shown_path!r} cannot be read: {error.strerror}.") from None
 
 
-def _flags(table: dict[str, Any], path: Path, shown: str) -> dict[str, Any]:
+def _flags(table: dict[str, Any], path: Path, shown_path: str) -> dict[str, Any]:
     flags = {name: value for name, value in table.items() if name not in _READING}
     for name, value in flags.items():
         if isinstance(value, dict):
-            raise UsageError(f"{shown}: error: `{name}` is a table; give a value or a list of values.")
+            raise UsageError(f"{shown_path}: error: `{name}` is a table; give a value or a list of values.")
     if "suite" in flags:
-        flags["suite"] = [_from_here(word, path.parent) for word in _texts(table, "suite", shown)]
+        flags["suite"] = [_from_here(word, path.parent) for word in _texts(table, "suite", shown_path)]
     store = flags.get("store")
     if store is not None:
         if not isinstance(store, str):
-            raise UsageError(f"{shown}: error: `store` is {store!r}; give the path of a file.")
+            raise UsageError(f"{shown_path}: error: `store` is {store!r}; give the path of a file.")
         flags["store"] = os.path.relpath(path.parent / store)
     return flags
 
@@ -131,43 +133,43 @@ def _from_here(word: str, folder: Path) -> str:
     return os.path.relpath(folder / word) if (folder / word).exists() else word
 
 
-def _texts(table: dict[str, Any], name: str, shown: str) -> list[str]:
+def _texts(table: dict[str, Any], name: str, shown_path: str) -> list[str]:
     value = table.get(name, [])
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise UsageError(f"{shown}: error: `{name}` is {value!r}; give a list of texts.")
+        raise UsageError(f"{shown_path}: error: `{name}` is {value!r}; give a list of texts.")
     return texts
 
 
-def _substitutions(table: dict[str, Any], shown: str) -> dict[str, str]:
+def _substitutions(table: dict[str, Any], shown_path: str) -> dict[str, str]:
     value = table.get("substitutions", {})
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise UsageError(f"{shown}: error: `substitutions` is {value!r}; give a table of texts.")
+        raise UsageError(f"{shown_path}: error: `substitutions` is {value!r}; give a table of texts.")
     return value
 
 
-def _open_book(table: dict[str, Any], shown: str) -> bool | None:
+def _open_book(table: dict[str, Any], shown_path: str) -> bool | None:
     value = table.get("open-book")
     if value is not None and not isinstance(value, bool):
-        raise UsageError(f"{shown}: error: `open-book` is {value!r}; give true or false.")
+        raise UsageError(f"{shown_path}: error: `open-book` is {value!r}; give true or false.")
     return value
 
 
-def _inspect_scorer(table: dict[str, Any], shown: str) -> str:
+def _inspect_scorer(table: dict[str, Any], shown_path: str) -> str:
     from proctor.dialects.inspect.samples import SCORERS  # most projects have no dataset
 
     value = table["inspect-scorer"]
     if not isinstance(value, str) or value not in SCORERS:
-        known = ", ".join(SCORERS)
-        raise UsageError(f"{shown}: error: `inspect-scorer` is {value!r}; give one of: {known}.")
+        valid_names = ", ".join(SCORERS)
+        raise UsageError(f"{shown_path}: error: `inspect-scorer` is {value!r}; give one of: {valid_names}.")
     return value
 
 
-def _evals_class(table: dict[str, Any], shown: str) -> str:
+def _evals_class(table: dict[str, Any], shown_path: str) -> str:
     from proctor.dialects.openai_evals.classes import TYPES  # most projects have no evals
 
     value: str = table["evals-class"]
     if value not in TYPES:
-        known = ", ".join(TYPES)
-        raise UsageError(f"{shown}: error: `evals-class` is {value!r}; give one of: {known}.")
+        valid_names = ", ".join(TYPES)
+        raise UsageError(f"{shown_path}: error: `evals-class` is {value!r}; give one of: {valid_names}.")
     return value

@@ -1,4 +1,4 @@
-"""What a user asks for, and what it comes to: the runs that are to be made."""
+"""What a user asks for: suites, targets, judges and settings, as words."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from typing import Literal
 from msgspec import Struct
 
 from proctor.errors import UsageError
-from proctor.model import Params, Run, Settings, Suite
-from proctor.plan import Index
+from proctor.model import Params, Settings, Suite
 from proctor.services.runs.config import Config
-from proctor.services.runs.planning.judge_choice import Wanted
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a user asks for: the words as they were given."""
+    """What a user asks for, as the words of the command."""
 
     suites: tuple[str, ...] = ()
     saved: tuple[Suite, ...] = ()
@@ -36,7 +34,7 @@ class Request(Struct, frozen=True, kw_only=True):
     flags: frozenset[str] = frozenset()
     """The flags of the command line, such as `--repeat`, and not what `proctor.toml` says."""
     store: str | None = None
-    """`--store`, for commands that the user is told."""
+    """`--store`, for commands that messages suggest."""
     dialect: str | None = None
     strict: bool = False
     """A file of a folder that no format recognises is an error; else it is skipped."""
@@ -50,9 +48,9 @@ class Request(Struct, frozen=True, kw_only=True):
     resume: str | None = None
     """A run's id; empty for the newest unfinished run of the same suite, target and settings."""
     retry_errors: str | None = None
-    """A run's id: ask again what came to ERROR, grade again what is UNSCORED, take over the rest."""
+    """A run's id: send again what is ERROR, grade again what is UNSCORED, reuse the rest."""
     regrade: str | None = None
-    """A run's id: grade its answers again, and ask no target."""
+    """A run's id: grade its answers again, without calling a target."""
     group: str | None = None
     """The id of the group that the new runs make; None for one of its own."""
 
@@ -60,16 +58,6 @@ class Request(Struct, frozen=True, kw_only=True):
     def names_suites(self) -> bool:
         """It says by words which suites are run."""
         return bool(self.suites or self.stored)
-
-
-class Job(Struct, frozen=True, kw_only=True):
-    """One run that is to be made or continued."""
-
-    run: Run
-    index: Index
-    wanted: Wanted
-    earlier_run: Run | None = None
-    """The run whose trials are taken over; the run itself when it is continued."""
 
 
 def new_id() -> str:

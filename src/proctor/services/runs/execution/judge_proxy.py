@@ -40,7 +40,7 @@ class _Batch(Struct, frozen=True):
     requests: list[_Question]
 
 
-class _Refused(Exception):
+class _RequestRefused(Exception):
     """A request that gets no answer: its HTTP status, and why as a sentence."""
 
     def __init__(self, status: int, why: str) -> None:
@@ -53,7 +53,7 @@ class Lending:
 
     def __init__(self) -> None:
         """Nothing listens yet."""
-        self._loans: list[_Loan] = []
+        self._loans: list[_ProxySession] = []
         self._opening = asyncio.Lock()
         self._runner: ServerRunner | None = None
 
@@ -64,7 +64,7 @@ class Lending:
         Raises:
             OSError: no port can be listened on.
         """
-        url, loan = await self._url(), _Loan(judges, case, max_calls)
+        url, loan = await self._url(), _ProxySession(judges, case, max_calls)
         self._loans.append(loan)
         variables = {f"{name}_URL": url for name in _NAMES} | {f"{name}_TOKEN": loan.token for name in _NAMES}
         try:
@@ -101,19 +101,19 @@ class Lending:
         except msgspec.DecodeError as error:
             why = f"The request is not as it must be: {error}."
             return web.json_response({"error": why}, status=400)
-        except _Refused as refused:
+        except _RequestRefused as refused:
             return web.json_response({"error": str(refused)}, status=refused.status)
 
-    def _loan(self, request: BaseRequest) -> _Loan:
-        given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
+    def _loan(self, request: BaseRequest) -> _ProxySession:
+        authorization = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
         for loan in self._loans:
-            if compare_digest(given, f"Bearer {loan.token}".encode()):
+            if compare_digest(authorization, f"Bearer {loan.token}".encode()):
                 return loan
-        raise _Refused(401, "Send the token of a grading under way as `Authorization: Bearer TOKEN`.")
+        raise _RequestRefused(401, "Send the token of a grading under way as `Authorization: Bearer TOKEN`.")
 
 
-class _Loan:
-    """What one program may ask, and has asked."""
+class _ProxySession:
+    """The calls that one program may make, and has made."""
 
     def __init__(self, judges: Sequence[Judge], case: Case, max_calls: int) -> None:
         self.token = token_urlsafe(32)
@@ -138,7 +138,9 @@ class _Loan:
                 case "POST", "/invokeBatch":
                     batch = msgspec.json.decode(await request.read(), type=_Batch)
                     return {"responses": await self._ask(*batch.requests)}
-            raise _Refused(404, "There are GET /info, POST /invoke and POST /invokeBatch, and nothing else.")
+            raise _RequestRefused(
+                404, "There are GET /info, POST /invoke and POST /invokeBatch, and nothing else."
+            )
         finally:
             self.under_way.discard(task)
 
@@ -154,25 +156,33 @@ class _Loan:
         judges = [self._judge(question.target) for question in questions]
         if self._calls + len(questions) > self._max_calls:
             why = f"{self._max_calls} questions may be asked, {self._calls} were, and this is"
-            raise _Refused(429, f"{why} {len(questions)} more; raise `max_calls` of the grader's `target`.")
+            raise _RequestRefused(
+                429, f"{why} {len(questions)} more; raise `max_calls` of the grader's `target`."
+            )
         self._calls += len(questions)
         return await gather_results(map(self._answer, judges, questions))
 
     def _judge(self, name: str | None) -> Judge:
         judge = self._judges.get(name or next(iter(self._judges)))
         if judge is None:
-            raise _Refused(400, f"There is no target {name!r} here. Known are: {', '.join(self._judges)}.")
+            raise _RequestRefused(
+                400, f"There is no target {name!r} here. Known are: {', '.join(self._judges)}."
+            )
         return judge
 
-    async def _answer(self, judge: Judge, asked: _Question) -> dict[str, Any]:
-        system = (Message(role="system", content=asked.system_prompt),) if asked.system_prompt else ()
-        messages = (*system, Message(role="user", content=asked.question))
+    async def _answer(self, judge: Judge, judge_question: _Question) -> dict[str, Any]:
+        system = (
+            (Message(role="system", content=judge_question.system_prompt),)
+            if judge_question.system_prompt
+            else ()
+        )
+        messages = (*system, Message(role="user", content=judge_question.question))
         try:
             reply = await judge.target.answer(
-                Prompt(messages=messages, case_id=self._case.id, repeat=asked.attempt or 0)
+                Prompt(messages=messages, case_id=self._case.id, repeat=judge_question.attempt or 0)
             )
         except TargetError as error:
-            raise _Refused(502, f"The judge {judge.name!r} did not answer: {error}") from error
+            raise _RequestRefused(502, f"The judge {judge.name!r} did not answer: {error}") from error
         judgment = Judgment(
             judge=judge.name,
             prompt_digest=prompt_digest("\n\n".join(message.content for message in messages)),

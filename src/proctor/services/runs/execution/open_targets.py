@@ -1,4 +1,4 @@
-"""The opened targets, judges and programs of one run, and who of them a case gets."""
+"""The opened targets, judges and programs of one run, and which of them a case gets."""
 
 from __future__ import annotations
 
@@ -15,21 +15,15 @@ from proctor.services.concurrency import gather_results
 from proctor.services.grading.isolated_grading import EventLoopIsolation
 from proctor.services.runs.execution.reuse import Nobody
 from proctor.services.runs.execution.target_pool import Reach
-from proctor.services.runs.planning.judge_choice import judges_for, judges_of
+from proctor.services.runs.planning.judge_choice import judges_for
 from proctor.targets.process.suite_programs import SuitePrograms
 
 if TYPE_CHECKING:
     from proctor.services.runs.execution.judge_proxy import Lending
 
 
-def specs_of(run: Run) -> tuple[TargetSpec, ...]:
-    """Everybody who may be asked in a run; a run that grades another one again asks judges alone."""
-    judges = judges_of(run)
-    return judges if run.regrade_of is not None else (run.target, *run.named_targets, *judges)
-
-
 class Cast:
-    """Who is asked in one run, all of them open."""
+    """The targets, judges and programs of one run, all open."""
 
     def __init__(
         self, run: Run, target: Answers, programs: Programs, help_: Help, isolation: EventLoopIsolation
@@ -40,13 +34,13 @@ class Cast:
         self._help = help_
         self._targets: dict[str, Answers] = {}
         self._judges: dict[str, tuple[Judge, ...]] = {}
-        self._lending: Lending | None = None
+        self._judge_proxy: Lending | None = None
         self.programs = programs
         self.isolation = isolation
 
     @classmethod
     async def of(cls, run: Run, reach: Reach, stop: Callable[[str], None]) -> Cast:
-        """The cast of a run, opened.
+        """Open the targets and judges of a run.
 
         Args:
             run: the run.
@@ -59,15 +53,15 @@ class Cast:
 
         async def open_judge(spec: TargetSpec) -> Judge:
             target = await reach.target(spec, judging=True)
-            return Judge(name=spec.name, target=_Judging(spec.name, target, stop))
+            return Judge(name=spec.name, target=_StoppingJudge(spec.name, target, stop))
 
         programs = SuitePrograms(run.suite.folder, reach.environ)
         judges = [await open_judge(spec) for spec in run.judges]
-        named = [await open_judge(spec) for spec in run.named_judges]
+        named_judges = [await open_judge(spec) for spec in run.named_judges]
         isolation = EventLoopIsolation()
-        help_ = Help(
+        context = Help(
             judges=tuple(judges),
-            named={judge.name: judge for judge in named},
+            named={judge.name: judge for judge in named_judges},
             judge_repeats=run.settings.judge_repeats,
             judge_rule=run.settings.judge_rule,
             together=gather_results,
@@ -76,25 +70,27 @@ class Cast:
             isolation=isolation,
         )
         target = await reach.target(run.target) if run.regrade_of is None else Nobody(run.regrade_of)
-        cast = cls(run, target, programs, help_, isolation)
+        cast = cls(run, target, programs, context, isolation)
         if run.judges:
             from proctor.services.runs.execution.judge_proxy import Lending
 
-            cast._lending = Lending()
-            cast._help = replace(help_, lender=cast._lending)
+            cast._judge_proxy = Lending()
+            cast._help = replace(context, lender=cast._judge_proxy)
         for spec in run.named_targets:
             cast._targets[spec.name] = await reach.target(spec) if run.regrade_of is None else target
-            cast._judges[spec.name] = tuple([await open_judge(one) for one in judges_for(run, spec.name)])
+            cast._judges[spec.name] = tuple(
+                [await open_judge(judge_spec) for judge_spec in judges_for(run, spec.name)]
+            )
         return cast
 
     def target(self, case: Case) -> Answers:
-        """Whom the case asks."""
+        """The target of the case."""
         return self._target if case.target is None else self._targets[case.target]
 
     def help(
         self, case: Case, workspace: str | None = None, known: Mapping[str, tuple[Judgment, ...]] = {}
     ) -> Help:
-        """Whom the graders of the case may ask, the folder its answer was made in, and what is known."""
+        """What graders of the case may call, the folder of its answer, and the judgments that are reused."""
         judges = self._judges.get(case.target) if case.target is not None else None
         if judges is None and workspace is None and not known:
             return self._help
@@ -102,13 +98,13 @@ class Cast:
         return replace(self._help, judges=judges, workspace=workspace, known=known)
 
     async def aclose(self) -> None:
-        """Let no program ask any more, and end graders; targets stay open. Safe to call twice."""
+        """Close the judge proxy and end graders; targets stay open. Safe to call twice."""
         self.isolation.close()
-        if self._lending is not None:
-            await self._lending.aclose()
+        if self._judge_proxy is not None:
+            await self._judge_proxy.aclose()
 
 
-class _Judging:
+class _StoppingJudge:
     """A judge that stops the run when its endpoint was given up: graders take that for one missing reply."""
 
     def __init__(self, name: str, target: Answers, stop: Callable[[str], None]) -> None:

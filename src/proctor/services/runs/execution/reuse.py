@@ -35,10 +35,10 @@ NOT_ASKED = "not-asked"
 
 
 def either(first: Finder, then: Finder) -> Finder:
-    """Finds what the first finds, and by the second what it does not."""
+    """A finder that tries the first, and the second for what the first does not find."""
 
-    def find(position: int, stored: StoredCase) -> Mapping[int, Known]:
-        return {**then(position, stored), **first(position, stored)}
+    def find(position: int, stored_case: StoredCase) -> Mapping[int, Known]:
+        return {**then(position, stored_case), **first(position, stored_case)}
 
     return find
 
@@ -49,17 +49,17 @@ def regrading(store: Store, run: Run, index: Index, values: VariableValues) -> F
     if earlier.suite.content != run.suite.content:
         return Reusing(store, run, index, values, only=earlier.id)
 
-    def stays(stored: StoredTrial, _case: Case) -> bool:
-        return stored.trial.output is None
+    def stays(stored_trial: StoredTrial, _case: Case) -> bool:
+        return stored_trial.trial.output is None
 
     return InOrder(store.trials(earlier.id), stays, earlier.id, stored=False)
 
 
 class Nobody:
-    """Stands in for the target of a regrade, which asks none."""
+    """Stands in for the target of a regrade, which calls none."""
 
     def __init__(self, earlier: str) -> None:
-        """Nothing is opened; `earlier` is the run that is graded again."""
+        """Opens nothing; `earlier` is the run that is graded again."""
         self._earlier = earlier
 
     async def answer(self, _prompt: Prompt) -> Output:
@@ -75,12 +75,12 @@ class Nobody:
         )
 
 
-class _Judging(Struct, frozen=True):
-    """All that decides what judges say of an answer, besides the case."""
+class _JudgeSettings(Struct, frozen=True):
+    """What decides the judgments of an answer, besides the case."""
 
-    given: bool
+    are_given: bool
     judges: tuple[str, ...]
-    named: tuple[str, ...]
+    named_judges: tuple[str, ...]
     repeats: int
     rule: str
 
@@ -91,7 +91,7 @@ class Reusing:
     def __init__(
         self, store: Store, run: Run, index: Index, values: VariableValues, only: str | None = None
     ) -> None:
-        """Reads nothing yet.
+        """Reads nothing.
 
         Args:
             store: where earlier runs are.
@@ -112,136 +112,151 @@ class Reusing:
         self._target = target_digest(run.target)
         self._runs: dict[str, Run] = {run.id: run}
 
-    def __call__(self, position: int, stored: StoredCase) -> dict[int, Known]:
-        """What is known of the case, by repeat."""
-        case = stored.case
+    def __call__(self, position: int, stored_case: StoredCase) -> dict[int, Known]:
+        """The earlier trials of the case, by repeat."""
+        case = stored_case.case
         if case.workspace is not None:
             return {}
-        wanted = range(repeats_of(case, self._run.settings.repeats))
-        found = self._found(stored, set(wanted))
-        known = {repeat: self._known(position, stored, found[repeat]) for repeat in wanted if repeat in found}
-        if manner_of(case, GRADERS.get) is Manner.TOGETHER and not self._is_whole(found):
-            return {repeat: replace(one, stays=False) for repeat, one in known.items()}
-        return known
+        repeats = range(repeats_of(case, self._run.settings.repeats))
+        answers = self._find_answers(stored_case, set(repeats))
+        prior_trials = {
+            repeat: self._make_prior_trial(position, stored_case, answers[repeat])
+            for repeat in repeats
+            if repeat in answers
+        }
+        if manner_of(case, GRADERS.get) is Manner.TOGETHER and not self._is_complete(answers):
+            return {repeat: replace(prior_trial, stays=False) for repeat, prior_trial in prior_trials.items()}
+        return prior_trials
 
-    def _is_whole(self, found: Mapping[int, list[Answered]]) -> bool:
+    def _is_complete(self, answers: Mapping[int, list[Answered]]) -> bool:
         """Whether these are all answers to one case in one run, and a score over them all is over these."""
-        best = [ones[0] for ones in found.values()]
-        if len({(one.run, one.trial.position) for one in best}) != 1:
+        best = [candidates[0] for candidates in answers.values()]
+        if len({(answer.run, answer.trial.position) for answer in best}) != 1:
             return False
-        return repeats_of(best[0].case, self._run_of(best[0].run).settings.repeats) == len(best)
+        return repeats_of(best[0].case, self._get_run(best[0].run).settings.repeats) == len(best)
 
-    def _found(self, stored: StoredCase, missing: set[int]) -> dict[int, list[Answered]]:
+    def _find_answers(self, stored_case: StoredCase, missing: set[int]) -> dict[int, list[Answered]]:
         """The answers of each repeat, the best one first; stops when there is nothing better to find."""
-        found: dict[int, list[Answered]] = {}
-        for one in self._answered(stored):
-            repeat = one.trial.repeat
-            if repeat not in missing or not self._may_serve(one, stored.case):
+        answers: dict[int, list[Answered]] = {}
+        for answer in self._matching_answers(stored_case):
+            repeat = answer.trial.repeat
+            if repeat not in missing or not self._may_serve(answer, stored_case.case):
                 continue
-            ones = found.setdefault(repeat, [])
-            ones.append(one)
-            if one.case.id == stored.case.id and self._stays(one, stored.case):
+            candidates = answers.setdefault(repeat, [])
+            candidates.append(answer)
+            if answer.case.id == stored_case.case.id and self._keeps_scores(answer, stored_case.case):
                 missing = missing - {repeat}
-                ones.insert(0, ones.pop())
+                candidates.insert(0, candidates.pop())
                 if not missing:
                     break
-        for repeat in missing & found.keys():  # of those that are as good, the newest stays first
-            found[repeat].sort(
-                key=lambda one: (not self._stays(one, stored.case), one.case.id != stored.case.id)
+        for repeat in missing & answers.keys():  # of those that are as good, the newest stays first
+            answers[repeat].sort(
+                key=lambda answer: (
+                    not self._keeps_scores(answer, stored_case.case),
+                    answer.case.id != stored_case.case.id,
+                )
             )
-        return found
+        return answers
 
-    def _answered(self, stored: StoredCase) -> Iterator[Answered]:
+    def _matching_answers(self, stored_case: StoredCase) -> Iterator[Answered]:
         """The answers to what the case sends; earlier versions of Proctor had digests without an order."""
-        written = in_order(stored.case)
-        digests = [stored.sent] if written is None else [stored.sent, unordered_digest(stored.case)]
+        order = in_order(stored_case.case)
+        digests = (
+            [stored_case.sent] if order is None else [stored_case.sent, unordered_digest(stored_case.case)]
+        )
         for digest in digests:
-            for one in self._store.answered(digest, self._target, self._only):
-                if in_order(one.case) == written:
-                    yield one
+            for answer in self._store.answered(digest, self._target, self._only):
+                if in_order(answer.case) == order:
+                    yield answer
 
-    def _may_serve(self, one: Answered, case: Case) -> bool:
-        output = one.trial.output
-        if one.run == self._run.id or output is None or output.target is not None:
+    def _may_serve(self, answer: Answered, case: Case) -> bool:
+        output = answer.trial.output
+        if answer.run == self._run.id or output is None or output.target is not None:
             return False
-        if self._only is None and self._run_of(one.run).imported is not None:
+        if self._only is None and self._get_run(answer.run).imported is not None:
             return False  # nobody asked for it here
         variables = self._target_variables.get(case.target, frozenset[str]()).union(sent_variables(case))
         if case.variables:  # what is written as a reference was the value of then
             variables |= set(names_in(output)).intersection(case.variables)
-        if self._only is None and not self._values.are_same(one.run, variables):
+        if self._only is None and not self._values.are_same(answer.run, variables):
             return False
         name = case.target
-        return name is None or _named(self._run_of(one.run), name) == _named(self._run, name)
+        return name is None or _named_digest(self._get_run(answer.run), name) == _named_digest(
+            self._run, name
+        )
 
-    def _stays(self, one: Answered, case: Case) -> bool:
+    def _keeps_scores(self, answer: Answered, case: Case) -> bool:
         """Whether its scores are those that it would get now."""
-        if self._only is not None or one.verdict not in (Verdict.PASS, Verdict.FAIL):
+        if self._only is not None or answer.verdict not in (Verdict.PASS, Verdict.FAIL):
             return False
-        if judged_digest(one.case) != judged_digest(case):
+        if judged_digest(answer.case) != judged_digest(case):
             return False
-        if one.case.metadata != case.metadata and any(map(_shows_metadata, case.assertions)):
+        if answer.case.metadata != case.metadata and any(map(_shows_metadata, case.assertions)):
             return False
         # A program may be another one by now, and no digest knows.
         if b'"program"' in encode(case.assertions):
             return False
-        earlier, wants = self._run_of(one.run), _wants(case)
+        earlier, wants = self._get_run(answer.run), _required_calls(case)
         if "embedder" in wants and (self._run.embedder is None or self._run.embedder != earlier.embedder):
             return False
-        if not self._values.are_same(one.run, case.variables):
+        if not self._values.are_same(answer.run, case.variables):
             return False
         return "judge" not in wants or (
-            _judging(earlier) == _judging(self._run) and self._values.are_same(one.run, self._judge_variables)
+            _judge_settings(earlier) == _judge_settings(self._run)
+            and self._values.are_same(answer.run, self._judge_variables)
         )
 
-    def _known(self, position: int, stored: StoredCase, ones: list[Answered]) -> Known:
-        best, case = ones[0], stored.case
+    def _make_prior_trial(self, position: int, stored_case: StoredCase, candidates: list[Answered]) -> Known:
+        best, case = candidates[0], stored_case.case
         source = best.trial.source_run or best.run
         trial = replace(
             best.trial,
             case_id=case.id,
             position=position,
-            sent=stored.sent,
+            sent=stored_case.sent,
             split=self._index.split_of(position),
             source_run=source,
             graded_in=best.trial.graded_in or source,
         )
-        alike = (one for one in ones if one.trial.output == best.trial.output)
+        alike = (answer for answer in candidates if answer.trial.output == best.trial.output)
         judgments = {} if self._only is not None else self._judgments(case, alike)
         return Known(
             trial=trial,
-            stays=self._stays(best, case),
+            stays=self._keeps_scores(best, case),
             source_run=source,
             judgments=judgments,
             stored=False,
         )
 
-    def _judgments(self, case: Case, ones: Iterable[Answered]) -> dict[str, tuple[Judgment, ...]]:
+    def _judgments(self, case: Case, candidates: Iterable[Answered]) -> dict[str, tuple[Judgment, ...]]:
         """The judgments of this answer on the same grounds, by judges that are still the same.
 
         Each judge's come from where it has judged most often by the same prompt.
         """
         most: dict[str, dict[tuple[str | None, ...], list[Judgment]]] = defaultdict(dict)
         judges = {spec.name: target_digest(spec) for spec in _judges(self._run)}
-        for one in ones:
-            if not any(score.judgments for score in one.trial.scores):
+        for answer in candidates:
+            if not any(score.judgments for score in answer.trial.scores):
                 continue
-            if not self._values.are_same(one.run, self._judge_variables.union(case.variables)):
+            if not self._values.are_same(answer.run, self._judge_variables.union(case.variables)):
                 continue
-            then = {spec.name: target_digest(spec) for spec in _judges(self._run_of(one.run))}
+            then = {spec.name: target_digest(spec) for spec in _judges(self._get_run(answer.run))}
             same = {name for name, digest in then.items() if judges.get(name) == digest}
-            grounds = {assertion_digest(each): _grounds(each, one.case) for each in one.case.assertions}
-            for score in one.trial.scores:
-                known = most[grounds.get(score.assertion, "")]
-                for asked, said in _by_prompt(score.judgments, same).items():
-                    if len(said) > len(known.get(asked, ())):
-                        known[asked] = said
+            keys = {
+                assertion_digest(assertion): _reuse_key(assertion, answer.case)
+                for assertion in answer.case.assertions
+            }
+            for score in answer.trial.scores:
+                judgments_by_prompt = most[keys.get(score.assertion, "")]
+                for prompt_key, prompt_judgments in _by_prompt(score.judgments, same).items():
+                    if len(prompt_judgments) > len(judgments_by_prompt.get(prompt_key, ())):
+                        judgments_by_prompt[prompt_key] = prompt_judgments
         return {
-            assertion_digest(each): tuple(chain(*most[_grounds(each, case)].values()))
-            for each in (case.assertions if most else ())
+            assertion_digest(assertion): tuple(chain(*most[_reuse_key(assertion, case)].values()))
+            for assertion in (case.assertions if most else ())
         }
 
-    def _run_of(self, run_id: str) -> Run:
+    def _get_run(self, run_id: str) -> Run:
         run = self._runs.get(run_id)
         if run is None:
             run = self._runs[run_id] = self._store.run(run_id)
@@ -253,8 +268,8 @@ def _judges(run: Run) -> Iterator[TargetSpec]:
     yield from run.named_judges
 
 
-def _judging(run: Run) -> _Judging:
-    return _Judging(
+def _judge_settings(run: Run) -> _JudgeSettings:
+    return _JudgeSettings(
         run.judges_given,
         tuple(map(target_digest, run.judges)),
         tuple(map(target_digest, run.named_judges)),
@@ -263,36 +278,38 @@ def _judging(run: Run) -> _Judging:
     )
 
 
-def _named(run: Run, name: str) -> str | None:
+def _named_digest(run: Run, name: str) -> str | None:
     """The digest of a target that cases name."""
     return next((target_digest(spec) for spec in run.named_targets if spec.name == name), None)
 
 
-def _grounds(assertion: Assertion, case: Case) -> str:
+def _reuse_key(assertion: Assertion, case: Case) -> str:
     """The digest of what judges go by besides what was sent and the prompt, which each judgment keeps."""
-    shown: list[object] = [case.expected, case.criteria]
+    visible: list[object] = [case.expected, case.criteria]
     if _shows_metadata(assertion):  # a prompt may show other checks' rubrics
-        shown += [case.metadata, [each for each in case.assertions if each.grader == "rubrics"]]
+        visible += [case.metadata, [check for check in case.assertions if check.grader == "rubrics"]]
     if assertion.grader == "instructions":  # evaluators are such prompts, and a rule only counts judgments
-        rest = {k: value for k, value in assertion.params.items() if k not in ("evaluators", "rule")}
-        assertion = replace(assertion, params=rest)
-    return assertion_digest(replace(assertion, params={"params": assertion.params, "shown": shown}))
+        params = {k: value for k, value in assertion.params.items() if k not in ("evaluators", "rule")}
+        assertion = replace(assertion, params=params)
+    return assertion_digest(replace(assertion, params={"params": assertion.params, "shown": visible}))
 
 
-def _by_prompt(said: Iterable[Judgment], judges: set[str]) -> dict[tuple[str | None, ...], list[Judgment]]:
-    """What can be read of these judges' judgments, by who was asked with which prompt."""
-    found: dict[tuple[str | None, ...], list[Judgment]] = defaultdict(list)
-    for one in said:
-        if one.judge in judges and (one.passed is not None or one.value is not None):
-            found[one.judge, one.evaluator, one.prompt_digest].append(one)
-    return found
+def _by_prompt(
+    judgments: Iterable[Judgment], judges: set[str]
+) -> dict[tuple[str | None, ...], list[Judgment]]:
+    """The legible judgments of these judges, by judge and prompt."""
+    by_prompt: dict[tuple[str | None, ...], list[Judgment]] = defaultdict(list)
+    for judgment in judgments:
+        if judgment.judge in judges and (judgment.passed is not None or judgment.value is not None):
+            by_prompt[judgment.judge, judgment.evaluator, judgment.prompt_digest].append(judgment)
+    return by_prompt
 
 
 def _shows_metadata(assertion: Assertion) -> bool:
     return bool(GRADERS.get(assertion.grader).shows_metadata)
 
 
-def _wants(case: Case) -> frozenset[str]:
+def _required_calls(case: Case) -> frozenset[str]:
     return frozenset().union(*(bind(assertion, GRADERS.get).wants() for assertion in case.assertions))
 
 
@@ -303,7 +320,7 @@ def finder_of(
     stays: Callable[[StoredTrial, Case], bool],
     values: VariableValues,
 ) -> Finder:
-    """What finds earlier trials for a run that is begun or continued.
+    """The finder of earlier trials for a new or continued run.
 
     Args:
         store: where they are.

@@ -1,8 +1,4 @@
-"""The straight line: suites and targets to stored runs.
-
-file → suite and cases → planned trials → output → scores → trial → store, and the numbers at the end.
-`jobs` does the first step, `making` the rest.
-"""
+"""The straight line of one request: plan its runs, open what they call, make each run, close everything."""
 
 from __future__ import annotations
 
@@ -21,133 +17,142 @@ from proctor.lint.suite_size import too_few_cases
 from proctor.model import Case
 from proctor.protocols import Store
 from proctor.services import events
-from proctor.services.runs.execution.open_targets import specs_of
-from proctor.services.runs.execution.runner import Making
+from proctor.services.runs.execution.runner import TrialRunner
 from proctor.services.runs.execution.target_pool import Prices, Reach, load_prices
-from proctor.services.runs.planning.jobs import Jobs
-from proctor.services.runs.planning.judge_choice import judges_of
-from proctor.services.runs.request import Job, Request
+from proctor.services.runs.planning.context import PlanningContext
+from proctor.services.runs.planning.judge_choice import judges_of, specs_of
+from proctor.services.runs.planning.plan_runs import plan_runs
+from proctor.services.runs.planning.planned_run import PlannedRun
+from proctor.services.runs.request import Request
 
 
 class Session:
-    """Makes the runs of one request. Everything that happens is told to the listener."""
+    """Makes the runs of one request. The listener receives everything that happens."""
 
     def __init__(
         self, store: Store, environ: Mapping[str, str], listen: events.Listener, *, folder: Path
     ) -> None:
-        """Opens nothing yet.
+        """Opens nothing.
 
         Args:
             store: where everything is kept.
             environ: where keys come from.
-            listen: told every event, in order.
+            listen: receives every event, in order.
             folder: where the store lies; the cache and a user's own `prices.toml` are beside it.
         """
         self._store = store
         self._environ = environ
         self._listen = listen
         self._folder = folder
-        self._making: Making | None = None
+        self._runner: TrialRunner | None = None
         self._stopped = False
         self.not_begun: list[str] = []
-        """What was still to be run when `stop` came, in words."""
+        """The runs that `stop` kept from starting, as `SUITE on TARGET`."""
 
     def stop(self) -> None:
-        """Begin no further trial; calls under way get a few seconds, and what finished is kept."""
+        """Start no further trial; calls under way get a few seconds, and what finished is kept."""
         self._stopped = True
-        if self._making is not None:
-            self._making.stop()
+        if self._runner is not None:
+            self._runner.stop()
 
     async def run(self, request: Request) -> list[events.Done]:
         """Make all runs of a request, one after the other.
 
         Raises:
-            SuiteError: a suite is wrong; carries all problems of all suites, and nothing was asked.
-            UsageError: a target, judge or run cannot be had; nothing was asked.
+            SuiteError: a suite is wrong; carries all problems of all suites, and nothing was sent.
+            UsageError: a target, judge or run is not available; nothing was sent.
             NothingSelected: the selection leaves no case of any suite.
         """
         self._store.on_wait(lambda message: self._listen(events.Told(message)))
         self._store.protect()
         prices = load_prices(self._environ, self._folder)
-        desk = Jobs(self._store, self._environ, self._listen, prices.date)
-        jobs = self._with_doubts(desk.of(request), prices)
-        if placeholders := _placeholders(jobs):
+        context = PlanningContext(self._store, self._environ, self._listen, prices.date)
+        planned_runs = self._add_price_warnings(plan_runs(request, context), prices)
+        if placeholders := _list_placeholders(planned_runs):
             self._listen(events.Warned(summary(placeholders)))
-        if message := _too_few_cases(jobs):
+        if message := _too_few_cases(planned_runs):
             self._listen(events.Warned(message))
-        settings = jobs[0].run.settings  # of a stored run these are its own, where nothing else was asked for
-        reach = Reach(
-            self._environ,
-            concurrency=max(job.run.settings.concurrency for job in jobs),
-            patience=Patience(timeout_s=settings.timeout_s, retries=settings.retries),
-            prices=prices,
-            notify=lambda message: self._listen(events.Told(message)),
-            progress=lambda name, done, total: self._listen(events.Fetching(name, done, total)),
-            cache_path=self._folder / "cache.db",
-            max_answer_bytes=settings.max_answer_bytes,
-        )
+        pool = self._new_pool(planned_runs, prices)
         try:
-            await self._open(jobs, reach)
-            done = []
-            for place, job in enumerate(jobs):
+            await self._open(planned_runs, pool)
+            results = []
+            for number, planned_run in enumerate(planned_runs):
                 await asyncio.sleep(0.001)  # a signal that came while something was imported is heard now
                 if self._stopped:
                     self.not_begun = [
-                        f"{left.run.suite.name} on {left.run.target.name}" for left in jobs[place:]
+                        f"{remaining.run.suite.name} on {remaining.run.target.name}"
+                        for remaining in planned_runs[number:]
                     ]
                     break
-                self._making = Making(job, self._store, reach, self._listen)
-                done.append(await self._making.make())
-            return done
+                self._runner = TrialRunner(planned_run, self._store, pool, self._listen)
+                results.append(await self._runner.run())
+            return results
         finally:
-            await reach.aclose()
+            await pool.aclose()
 
-    def _with_doubts(self, jobs: Sequence[Job], prices: Prices) -> list[Job]:
-        """The jobs with what is doubtful about their prices among their warnings; each is told once."""
-        told = set[str]()
-        doubted = []
-        for job in jobs:
-            doubts = prices.doubts(specs_of(job.run))
+    def _new_pool(self, planned_runs: Sequence[PlannedRun], prices: Prices) -> Reach:
+        settings = planned_runs[0].run.settings  # of a stored run: its own, but for what the request changes
+        return Reach(
+            self._environ,
+            concurrency=max(planned_run.run.settings.concurrency for planned_run in planned_runs),
+            patience=Patience(timeout_s=settings.timeout_s, retries=settings.retries),
+            prices=prices,
+            notify=lambda message: self._listen(events.Told(message)),
+            progress=lambda name, count, total: self._listen(events.Fetching(name, count, total)),
+            cache_path=self._folder / "cache.db",
+            max_answer_bytes=settings.max_answer_bytes,
+        )
+
+    def _add_price_warnings(self, planned_runs: Sequence[PlannedRun], prices: Prices) -> list[PlannedRun]:
+        """The runs with what is doubtful about their prices as warnings; the listener hears each once."""
+        messages = set[str]()
+        runs = []
+        for planned_run in planned_runs:
+            doubts = prices.doubts(specs_of(planned_run.run))
             for message in doubts:
-                if message not in told:
+                if message not in messages:
                     self._listen(events.Warned(message))
-            told.update(doubts)
-            warnings = tuple(dict.fromkeys((*job.run.warnings, *doubts)))
-            doubted.append(replace(job, run=replace(job.run, warnings=warnings)))
-        return doubted
+            messages.update(doubts)
+            warnings = tuple(dict.fromkeys((*planned_run.run.warnings, *doubts)))
+            runs.append(replace(planned_run, run=replace(planned_run.run, warnings=warnings)))
+        return runs
 
-    async def _open(self, jobs: Sequence[Job], reach: Reach) -> None:
-        """Open all that will be asked, so that what is missing is known before the first call."""
-        for job in jobs:
-            check_set(job.wanted.variables, self._environ)
-            reach.hide(job.wanted.variables)
-            if job.run.settings.budget_usd is not None:
-                reach.require_prices(specs_of(job.run))
-            judges = judges_of(job.run)
-            for spec in specs_of(job.run):
-                await reach.target(spec, judging=spec in judges)
-        if any("embedder" in job.wanted.needs for job in jobs):
+    async def _open(self, planned_runs: Sequence[PlannedRun], pool: Reach) -> None:
+        """Open every target and judge, so that whatever is missing is known before the first call."""
+        for planned_run in planned_runs:
+            check_set(planned_run.required.variables, self._environ)
+            pool.hide(planned_run.required.variables)
+            if planned_run.run.settings.budget_usd is not None:
+                pool.require_prices(specs_of(planned_run.run))
+            judges = judges_of(planned_run.run)
+            for spec in specs_of(planned_run.run):
+                await pool.target(spec, judging=spec in judges)
+        if any("embedder" in planned_run.required.needs for planned_run in planned_runs):
             try:
-                await reach.open_embedder()
+                await pool.open_embedder()
             except UsageError as error:
                 self._listen(events.Warned(f"{error} Until then semantic similarity stays unscored."))
 
 
-def _placeholders(jobs: Sequence[Job]) -> list[tuple[str, Case]]:
+def _list_placeholders(planned_runs: Sequence[PlannedRun]) -> list[tuple[str, Case]]:
     """The cases that are never sent, each once though several targets have it, by names that differ."""
-    several = len({job.run.suite.digest for job in jobs}) > 1
-    cases = {(job.run.suite.name, case.id): case for job in jobs for case in job.index.placeholders}
+    several = len({planned_run.run.suite.digest for planned_run in planned_runs}) > 1
+    cases = {
+        (planned_run.run.suite.name, case.id): case
+        for planned_run in planned_runs
+        for case in planned_run.index.placeholders
+    }
     return [(f"{suite}: {name}" if several else name, case) for (suite, name), case in cases.items()]
 
 
-def _too_few_cases(jobs: Sequence[Job]) -> str | None:
+def _too_few_cases(planned_runs: Sequence[PlannedRun]) -> str | None:
     """A warning where few cases decide between targets or by a gate; None where they decide nothing."""
-    targets = Counter(job.run.suite.digest for job in jobs)
+    target_counts = Counter(planned_run.run.suite.digest for planned_run in planned_runs)
     return too_few_cases(
         {
-            job.run.suite.name: len(job.index.chosen)
-            for job in jobs
-            if (targets[job.run.suite.digest] > 1 or job.run.settings.min_pass_rate)
-            and "too-few-cases" not in job.wanted.silenced
+            planned_run.run.suite.name: len(planned_run.index.chosen)
+            for planned_run in planned_runs
+            if (target_counts[planned_run.run.suite.digest] > 1 or planned_run.run.settings.min_pass_rate)
+            and "too-few-cases" not in planned_run.required.silenced
         }
     )

@@ -1,4 +1,4 @@
-"""Targets that can be asked: opened, priced, and sharing one limit per endpoint, one budget and one cache."""
+"""Opened targets with their prices, which share one limit per endpoint, one budget and one cache."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Reach:
         patience: Patience,
         prices: Prices,
         notify: Callable[[str], None],
-        progress: Callable[[str, int, int], None] = lambda _name, _done, _total: None,
+        progress: Callable[[str, int, int], None] = lambda _name, _count, _total: None,
         cache_path: Path | None = None,
         max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
@@ -78,7 +78,7 @@ class Reach:
         )
         self._limits: dict[tuple[str, str, int | None], Limit] = {}
         self._open: dict[bytes, Patient] = {}
-        self._begun = 0
+        self._runs_started = 0
         """How many runs have begun."""
         self._embedder: Embeds | None = None
         self._prices = prices
@@ -96,7 +96,7 @@ class Reach:
             spent_usd: what it has cost already, where it is continued.
             cached: whether answers are taken from the cache and kept in it.
         """
-        self._begun += 1
+        self._runs_started += 1
         self._budget = None
         if budget_usd is not None:
             self._budget = Budget(budget_usd, spent_usd=spent_usd, notify=self._notify)
@@ -107,21 +107,25 @@ class Reach:
         self._lookups = Lookups() if cached and self._cache is not None else None
 
     def require_prices(self, specs: Iterable[TargetSpec]) -> None:
-        """Make sure that all who may be asked, fallbacks too, have a price or can tell what they cost.
+        """Check that all targets and judges, fallbacks too, have a price or report their cost.
 
         Raises:
             UsageError: a budget cannot be kept: somebody has no price (names all of them), or answers all
                 cases at once.
         """
-        asked = [one for spec in specs for one in _everyone(spec)]
-        batch = next(filter(_answers_at_once, asked), None)
+        all_specs = [spec_in_use for spec in specs for spec_in_use in _with_fallbacks_flat(spec)]
+        batch = next(filter(_answers_at_once, all_specs), None)
         if batch is not None:
             raise UsageError(
                 f"Target {batch.name!r} has `provider_batching`: one process answers all cases, and a budget "
                 "could not end it. Leave the budget out, or `provider_batching`."
             )
-        unpriced = (one for one in asked if self._price_in_budget(one) is None)
-        unknown = {one.name: _listed_as(one) for one in unpriced if not tells_cost(one)}
+        unpriced = (spec_in_use for spec_in_use in all_specs if self._price_in_budget(spec_in_use) is None)
+        unknown = {
+            spec_in_use.name: _listed_as(spec_in_use)
+            for spec_in_use in unpriced
+            if not tells_cost(spec_in_use)
+        }
         if unknown:
             tables = (
                 f"[models.{encode(table).decode('utf-8')}]" for table in dict.fromkeys(unknown.values())
@@ -139,8 +143,8 @@ class Reach:
 
     def notes(self) -> list[str]:
         """What is to be told of cache and budget when a run has ended, in sentences."""
-        said = self._lookups.sentence() if self._lookups is not None else None
-        notes = [] if said is None else [said]
+        sentence = self._lookups.sentence() if self._lookups is not None else None
+        notes = [] if sentence is None else [sentence]
         if self._budget is not None and self._budget.assumed:
             notes.append(
                 f"{counted(self._budget.assumed, 'call')} did not tell the cost, and the budget counts for "
@@ -178,7 +182,7 @@ class Reach:
         target = await self._alone(spec, judging)
         if not spec.fallbacks:
             return target
-        others = [(one.name, await self._layered(one, judging)) for one in spec.fallbacks]
+        others = [(fallback.name, await self._layered(fallback, judging)) for fallback in spec.fallbacks]
         return Fallback([(spec.name, target), *others], self._notify)
 
     async def _alone(self, spec: TargetSpec, judging: bool) -> Answers:
@@ -198,11 +202,11 @@ class Reach:
     async def _patient(self, spec: TargetSpec) -> Patient:
         price = self.price(spec)
         # What answers all cases at once answers those of one run.
-        run = self._begun if _answers_at_once(spec) else 0
+        run = self._runs_started if _answers_at_once(spec) else 0
         key = encode((replace(spec, name="", judge=None, fallbacks=()), price, run))
-        known = self._open.get(key)
-        if known is not None:
-            return known
+        open_target = self._open.get(key)
+        if open_target is not None:
+            return open_target
         limit = self._limit(spec)
         opening = self._opening.observed_by(limit.observe)
         target = discreet(await TARGETS.get(spec.kind).open_target(spec, opening), spec)
@@ -326,10 +330,10 @@ def tells_cost(spec: TargetSpec) -> bool:
     return get_kind(spec).reports_cost
 
 
-def _everyone(spec: TargetSpec) -> Iterator[TargetSpec]:
+def _with_fallbacks_flat(spec: TargetSpec) -> Iterator[TargetSpec]:
     yield spec
-    for one in spec.fallbacks:
-        yield from _everyone(one)
+    for fallback in spec.fallbacks:
+        yield from _with_fallbacks_flat(fallback)
 
 
 def _answers_at_once(spec: TargetSpec) -> bool:
@@ -338,10 +342,10 @@ def _answers_at_once(spec: TargetSpec) -> bool:
 
 
 def _require_judges(spec: TargetSpec) -> None:
-    for one in filter(_answers_at_once, _everyone(spec)):
+    for fallback in filter(_answers_at_once, _with_fallbacks_flat(spec)):
         raise UsageError(
-            f"Target {one.name!r} has `provider_batching`: one process answers all cases and is shown no "
-            "prompt, so it cannot judge. Name another judge with --judge, or with its `grader_target`."
+            f"Target {fallback.name!r} has `provider_batching`: one process answers all cases and is shown "
+            "no prompt, so it cannot judge. Name another judge with --judge, or with its `grader_target`."
         )
 
 
@@ -374,9 +378,9 @@ class Prices(Struct, frozen=True, kw_only=True):
     def doubts(self, specs: Iterable[TargetSpec]) -> list[str]:
         """For each snapshot, fallbacks too, whose price is that of its family: a sentence that says so."""
         quotes = {
-            one.model or one.name: quote_for(one, self.shipped, self.own)
+            part.model or part.name: quote_for(part, self.shipped, self.own)
             for spec in specs
-            for one in _everyone(spec)
+            for part in _with_fallbacks_flat(spec)
         }
         return [
             f"The price of {name!r} is not known, and its cost is that of {quote.family!r}. A prices.toml "
@@ -397,9 +401,9 @@ def load_prices(environ: Mapping[str, str], folder: Path) -> Prices:
         UsageError: the user's own file cannot be read.
     """
     shipped = _shipped_prices()
-    named = environ.get("PROCTOR_PRICES")
-    own = Path(named) if named else folder / "prices.toml"
-    if not named and not own.is_file():
+    file_name = environ.get("PROCTOR_PRICES")
+    own = Path(file_name) if file_name else folder / "prices.toml"
+    if not file_name and not own.is_file():
         return Prices(shipped=shipped, own={})
     try:
         return Prices(shipped=shipped, own=parse_prices(own.read_text(encoding="utf-8"), str(own)))

@@ -12,7 +12,7 @@ from proctor.env_vars import names_in
 from proctor.model import Case, TargetSpec
 from proctor.protocols import Store
 
-_APART = frozenset({"base_url", "env", "healthcheck"})
+_EXCLUDED = frozenset({"base_url", "env", "healthcheck"})
 """Options of a target on which no answer depends, or that are looked at apart; its address is filled in."""
 
 
@@ -23,27 +23,29 @@ def sent_variables(case: Case) -> tuple[str, ...]:
 
 def variables_of(specs: Iterable[TargetSpec]) -> frozenset[str]:
     """The variables on which the answers of targets depend: all that they name but keys and other secrets."""
-    return frozenset(name for spec in specs for name in _names_of(spec))
+    return frozenset(name for spec in specs for name in _variable_names(spec))
 
 
-def _names_of(spec: TargetSpec) -> Iterator[str]:
+def _variable_names(spec: TargetSpec) -> Iterator[str]:
     if names_in((spec.model, spec.options)):
         from proctor.targets.entries import SECRET
 
         options = {**spec.options, **spec.options.get("env", {})}
-        shown = {
-            name: value for name, value in options.items() if name not in _APART and not SECRET.search(name)
+        visible_options = {
+            name: value
+            for name, value in options.items()
+            if name not in _EXCLUDED and not SECRET.search(name)
         }
-        yield from (name for name in names_in((spec.model, shown)) if not SECRET.search(name))
+        yield from (name for name in names_in((spec.model, visible_options)) if not SECRET.search(name))
     for other in spec.fallbacks:
-        yield from _names_of(other)
+        yield from _variable_names(other)
 
 
 class VariableValues:
-    """The values of variables now, beside those that they had in stored runs."""
+    """Compares the values of variables with those that they had in stored runs."""
 
     def __init__(self, store: Store, environ: Mapping[str, str]) -> None:
-        """Reads nothing yet.
+        """Reads nothing.
 
         Args:
             store: where runs are.

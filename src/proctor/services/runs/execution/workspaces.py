@@ -1,4 +1,4 @@
-"""The workspaces of one run: who makes them, which trials they wait for, and what stays of them."""
+"""The workspaces of one run: how they are made, which trials they wait for, and which stay."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from proctor.targets.local.weights import cache_folder
 from proctor.workspaces.environment import Workspaces
 from proctor.workspaces.run_shared import Site
 
-_NAMED = 5
-"""So many kept workspaces are named one by one."""
+_MAX_LISTED = 5
+"""Kept workspaces that are listed one by one."""
 
 
 def workspaces_folder(environ: Mapping[str, str]) -> Path:
@@ -26,7 +26,7 @@ def workspaces_folder(environ: Mapping[str, str]) -> Path:
 def workspaces_of(
     run: Run, index: Index, store: Store, reach: Reach, programs: Programs, warn: Callable[[str], None]
 ) -> Workspaces:
-    """What makes the workspaces of a run, told of every trial that will come.
+    """The workspaces of a run, with every trial that will use them.
 
     Args:
         run: the run.
@@ -45,24 +45,26 @@ def workspaces_of(
         warn=warn,
         environ=reach.environ,
     )
-    made = Workspaces(site)
-    chosen = set(index.chosen)
-    for position, stored in enumerate(store.cases(run.suite.content)):
-        if position in chosen and stored.case.workspace is not None:
-            case = filled_case(stored.case, reach.environ)
-            made.expect(case, repeats_of(case, run.settings.repeats))
-    return made
+    workspaces = Workspaces(site)
+    positions = set(index.chosen)
+    for position, stored_case in enumerate(store.cases(run.suite.content)):
+        if position in positions and stored_case.case.workspace is not None:
+            case = filled_case(stored_case.case, reach.environ)
+            workspaces.expect(case, repeats_of(case, run.settings.repeats))
+    return workspaces
 
 
 def kept(workspaces: Workspaces) -> list[str]:
-    """What stays on disk, in sentences."""
-    there = list(workspaces.kept.items())
-    if not there:
+    """The workspaces that stay on disk, in sentences."""
+    kept_folders = list(workspaces.kept.items())
+    if not kept_folders:
         return []
-    lines = [f"Kept workspace {path}" + (f" of case {case!r}." if case else ".") for path, case in there]
-    if len(there) <= _NAMED:
+    lines = [
+        f"Kept workspace {path}" + (f" of case {case!r}." if case else ".") for path, case in kept_folders
+    ]
+    if len(kept_folders) <= _MAX_LISTED:
         return lines
     return [
-        *lines[: _NAMED - 1],
-        f"Kept {len(there) - _NAMED + 1:,} more workspaces in {there[0][0].parent}.",
+        *lines[: _MAX_LISTED - 1],
+        f"Kept {len(kept_folders) - _MAX_LISTED + 1:,} more workspaces in {kept_folders[0][0].parent}.",
     ]

@@ -1,4 +1,4 @@
-"""Who is asked in a run: its target, those that cases and graders name, and the judges."""
+"""Which targets and judges a run needs: its own, and those that cases and graders name."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from proctor.lint.suppressions import silenced
 from proctor.model import Case, Params, Run, TargetSpec
 from proctor.protocols import Grader
 
-Naming = Callable[[str, Params], TargetSpec]
-"""The target of a word that somebody wrote."""
+TargetResolver = Callable[[str, Params], TargetSpec]
+"""The target that a word names."""
 
-Place = tuple[str, int]
+SourceLocation = tuple[str, int]
 """A file and a line of it."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """Whom the cases of a suite want to be asked."""
+    """Which targets, judges and variables the cases of a suite require."""
 
     needs: frozenset[str] = frozenset()
-    """`judge`, `embedder` or both, where a grader asks one."""
+    """`judge`, `embedder` or both, where a grader calls one."""
     unjudged: frozenset[str | None] = frozenset()
-    """The targets of cases whose grader asks a judge and does not say which; None is the run's target."""
+    """The targets of cases whose grader calls a judge and does not name it; None is the run's target."""
     judges: frozenset[str] = frozenset()
     """The judges that graders name."""
     targets: frozenset[str] = frozenset()
@@ -32,29 +32,28 @@ class Wanted(Struct, frozen=True, kw_only=True):
     variables: frozenset[str] = frozenset()
     """The environment variables that cases name."""
     silenced: frozenset[str] = frozenset()
-    """The codes of rules that cases silence with `lint`."""
-    places: dict[str, Place] = {}
-    """Where each target and judge is named first, where that is known."""
+    """The codes of the lint rules that cases switch off."""
+    places: dict[str, SourceLocation] = {}
+    """Where each target and judge is named first, as far as that is known."""
 
 
 class Wishes:
-    """Collects what cases want while they stream by."""
+    """Collects what cases require while they stream by."""
 
     def __init__(self) -> None:
-        """Nobody is wanted yet."""
         self._needs: set[str] = set()
         self._unjudged: set[str | None] = set()
         self._judges: set[str] = set()
         self._targets: set[str] = set()
         self._variables: set[str] = set()
         self._silenced: set[str] = set()
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, SourceLocation] = {}
 
-    def add(self, case: Case, graders: Iterable[Grader], place: Place | None = None) -> None:
-        """The next case, with the graders of its assertions, and where it stands."""
+    def add(self, case: Case, graders: Iterable[Grader], location: SourceLocation | None = None) -> None:
+        """Add the next case, with the graders of its assertions and its place in the file."""
         if case.target is not None:
             self._targets.add(case.target)
-            self._note(case.target, place)
+            self._note(case.target, location)
         if case.variables:
             self._variables.update(case.variables)
         if "lint" in case.metadata:
@@ -68,15 +67,15 @@ class Wishes:
                         self._unjudged.add(case.target)
                     else:
                         self._judges.add(name)
-                        self._note(name, place)
+                        self._note(name, location)
 
-    def _note(self, name: str, place: Place | None) -> None:
-        if place is not None:
-            self._places.setdefault(name, place)
+    def _note(self, name: str, location: SourceLocation | None) -> None:
+        if location is not None:
+            self._places.setdefault(name, location)
 
     @property
     def wanted(self) -> Wanted:
-        """All that was added."""
+        """What all added cases require."""
         return Wanted(
             needs=frozenset(self._needs),
             unjudged=frozenset(self._unjudged),
@@ -88,8 +87,8 @@ class Wishes:
         )
 
 
-class Casting(Struct, frozen=True, kw_only=True):
-    """Who is asked in one run; the fields are those of `Run`."""
+class JudgeSelection(Struct, frozen=True, kw_only=True):
+    """The judges and named targets of one run; the fields are those of `Run`."""
 
     judges: tuple[TargetSpec, ...] = ()
     judges_given: bool = False
@@ -98,36 +97,36 @@ class Casting(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-def casting_of(
-    wanted: Wanted,
+def select_judges(
+    required: Wanted,
     target: TargetSpec,
-    given: tuple[TargetSpec, ...],
+    given_judges: tuple[TargetSpec, ...],
     *,
     path: str,
     params: Params,
-    spec_of: Naming,
-) -> Casting:
-    """Who is asked: a judge is the user's, else the grader's, else the target's, else the target itself.
+    resolve: TargetResolver,
+) -> JudgeSelection:
+    """Selects judges: the user's, else the grader's, else the target's, else the target itself.
 
     Args:
-        wanted: whom the cases want.
+        required: what the cases require.
         target: the run's target.
-        given: the judges that the user names.
+        given_judges: the judges that the user names.
         path: the suite, for warnings.
-        params: what targets are asked with; judges are asked with the usual ones.
-        spec_of: the target of a name.
+        params: the parameters of targets; judges have the default ones.
+        resolve: gives the target of a name.
 
     Raises:
-        UsageError: there is no target of a name.
+        UsageError: a name stands for no target.
     """
-    named_targets = tuple([spec_of(name, params) for name in sorted(wanted.targets)])
-    if "judge" not in wanted.needs:
+    named_targets = tuple([resolve(name, params) for name in sorted(required.targets)])
+    if "judge" not in required.needs:
         unused = f"{path}: warning: no case asks a judge, so --judge has no effect."
-        return Casting(named_targets=named_targets, warnings=(unused,) if given else ())
-    if given:
-        return Casting(judges=given, judges_given=True, named_targets=named_targets)
-    answering = {spec.name: spec for spec in named_targets if spec.name in wanted.unjudged}
-    if None in wanted.unjudged:
+        return JudgeSelection(named_targets=named_targets, warnings=(unused,) if given_judges else ())
+    if given_judges:
+        return JudgeSelection(judges=given_judges, judges_given=True, named_targets=named_targets)
+    answering = {spec.name: spec for spec in named_targets if spec.name in required.unjudged}
+    if None in required.unjudged:
         answering = {target.name: target} | answering
     warnings = [
         f"{path}: warning: no --judge was given, so {name} judges its own answers. "
@@ -135,22 +134,28 @@ def casting_of(
         for name, spec in answering.items()
         if judge_of(spec)[1]
     ]
-    return Casting(
+    return JudgeSelection(
         judges=(judge_of(target)[0],),
         named_targets=named_targets,
-        named_judges=tuple([spec_of(name, Params()) for name in sorted(wanted.judges)]),
+        named_judges=tuple([resolve(name, Params()) for name in sorted(required.judges)]),
         warnings=tuple(warnings),
     )
 
 
 def judges_of(run: Run) -> tuple[TargetSpec, ...]:
-    """Everybody who may judge in a run: its own judges, and those that graders and named targets have."""
+    """All judges of a run: its own, and those of graders and named targets."""
     own = () if run.judges_given or not run.judges else [judge_of(spec)[0] for spec in run.named_targets]
     return (*run.judges, *run.named_judges, *own)
 
 
+def specs_of(run: Run) -> tuple[TargetSpec, ...]:
+    """All targets and judges of a run; a run that grades another one again has judges alone."""
+    judges = judges_of(run)
+    return judges if run.regrade_of is not None else (run.target, *run.named_targets, *judges)
+
+
 def judges_for(run: Run, target: str | None) -> tuple[TargetSpec, ...]:
-    """Those of a run who judge what its target answers, or the target of that name that a case has."""
+    """The judges of what a run's target answers, or of what the named target of a case answers."""
     for spec in run.named_targets if run.judges and not run.judges_given else ():
         if spec.name == target:
             return (judge_of(spec)[0],)
@@ -158,7 +163,7 @@ def judges_for(run: Run, target: str | None) -> tuple[TargetSpec, ...]:
 
 
 def judge_of(target: TargetSpec) -> tuple[TargetSpec, bool]:
-    """Who judges a target's answers where nobody says, and whether that is the target itself."""
+    """The judge of a target's answers where none is named, and whether that is the target itself."""
     if target.judge is not None:
         return target.judge, False
     return replace(target, params=Params()), True

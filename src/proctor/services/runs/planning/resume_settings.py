@@ -1,4 +1,4 @@
-"""What a stored run keeps when it is taken up again; a command that asks for anything else is refused."""
+"""The settings that a resumed or retried run keeps; a command that asks for others is refused."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _CALLS = {
     "--budget-usd": "budget_usd",
 }
 _FREE = {**_CALLS, "--max-failures": "max_failures", "--keep-workspaces": "keep_workspaces"}
-"""The flags of settings that change no answer and no verdict, with their fields; any may be given anew."""
+"""The flags of settings that change no answer and no verdict, with their fields; any may be given again."""
 _GATES = {"--threshold": "threshold", "--min-pass-rate": "min_pass_rate", "--allow-errors": "allow_errors"}
 _JUDGING = {"--judge-repeat": "judge_repeats", "--judge-rule": "judge_rule"}
 _SOURCES = {"--reuse": "reuse", "--cache": "cache"}
 SETTINGS = {**_GATES, **_JUDGING, **_SOURCES}
 """The flags of other settings, with their fields; not of those that decide which trials there are."""
-_RENEWED = frozenset({*_GATES, *_SOURCES})
-"""What `--retry-errors` may say anew: verdicts are counted again, and what passes stays."""
-_REGRADED = frozenset({*_GATES, *_JUDGING, "--judge", "--judge-temperature"})
+_RETRY_FLAGS = frozenset({*_GATES, *_SOURCES})
+"""The flags that `--retry-errors` may change: verdicts are counted again, and what passes stays."""
+_REGRADE_FLAGS = frozenset({*_GATES, *_JUDGING, "--judge", "--judge-temperature"})
 """What `proctor regrade` takes of what decides verdicts."""
 
 
@@ -41,7 +41,7 @@ class Difference(Struct, frozen=True):
     flag: str
     """The flag that asks for it; empty for what no flag says."""
     text: str
-    """It, as a line: what the run has and what the command asks for."""
+    """A line with what the run has and what the command asks for."""
     by_regrade: bool = False
     """A regrade gives it."""
 
@@ -96,9 +96,9 @@ _FLAGS: dict[str, _Flag] = {
        for name in Params.__struct_fields__},
     **{flag: _at(f"settings.{name}") for flag, name in SETTINGS.items()},
 }  # fmt: skip
-_WRITTEN = _FLAGS | {flag: _at(f"settings.{name}") for flag, name in _FREE.items()}
+_COMMAND_FLAGS = _FLAGS | {flag: _at(f"settings.{name}") for flag, name in _FREE.items()}
 """The flags that a command for a new run says."""
-_USUAL = {flag: one.of_request(Request()) for flag, one in _WRITTEN.items()} | {
+_DEFAULT_VALUES = {flag: source.of_request(Request()) for flag, source in _COMMAND_FLAGS.items()} | {
     "--split-method": "rank",
 }
 """What need not be written in a command."""
@@ -113,10 +113,11 @@ def differences(run: Run, request: Request, flags: Iterable[str]) -> Iterator[Di
         flags: those that count; one that no run has decided is passed over.
     """
     for flag in sorted(_FLAGS.keys() & set(flags), key=list(_FLAGS).index):
-        has, asked = _FLAGS[flag].of_run(run), _FLAGS[flag].of_request(request)
-        if has != asked and not _has_no_effect(flag, run):
-            text = f"{flag}: the run has {_shown(has)}, this command asks for {_shown(asked)}"
-            yield Difference(flag, text, by_regrade=flag in _REGRADED)
+        run_value, request_value = _FLAGS[flag].of_run(run), _FLAGS[flag].of_request(request)
+        if run_value != request_value and not _has_no_effect(flag, run):
+            run_text, request_text = _format_value(run_value), _format_value(request_value)
+            text = f"{flag}: the run has {run_text}, this command asks for {request_text}"
+            yield Difference(flag, text, by_regrade=flag in _REGRADE_FLAGS)
 
 
 def _has_no_effect(flag: str, run: Run) -> bool:
@@ -142,19 +143,21 @@ def as_of(run: Run, request: Request) -> Request:
     )
 
 
-def content_differences(run: Run, wanted: Run) -> Iterator[Difference]:
-    """What stands behind the same words and is something else by now: the suite, the target, the judges.
+def content_differences(run: Run, fresh_run: Run) -> Iterator[Difference]:
+    """What the same words name now that differs from the run: the suite, the target, the judges.
 
     Args:
         run: the stored run.
-        wanted: what the words come to now.
+        fresh_run: what the same words give now.
     """
-    if run.suite.digest != wanted.suite.digest:
-        text = f"the suite: the run has {run.suite.title!r}, and {wanted.suite.title!r} has other content"
+    if run.suite.digest != fresh_run.suite.digest:
+        text = f"the suite: the run has {run.suite.title!r}, and {fresh_run.suite.title!r} has other content"
         yield Difference("--suite", text, by_regrade=True)
-    if run.target.name == wanted.target.name and target_digest(run.target) != target_digest(wanted.target):
+    if run.target.name == fresh_run.target.name and target_digest(run.target) != target_digest(
+        fresh_run.target
+    ):
         yield Difference("", f"the target {run.target.name!r}: it is set up otherwise now")
-    if _names(run.judges) == _names(wanted.judges) and run.judges != wanted.judges:
+    if _names(run.judges) == _names(fresh_run.judges) and run.judges != fresh_run.judges:
         yield Difference("", f"the judges {', '.join(_names(run.judges))}: they are set up otherwise now")
 
 
@@ -170,20 +173,22 @@ def check_same(run: Run, request: Request, others: Iterable[Difference], *, retr
     Raises:
         UsageError: it does; lists all that differs, with the commands that do what is asked.
     """
-    flags = request.flags - _RENEWED if retried else request.flags
-    found = [*differences(run, request, flags), *others]
-    if not found:
+    flags = request.flags - _RETRY_FLAGS if retried else request.flags
+    all_differences = [*differences(run, request, flags), *others]
+    if not all_differences:
         return
     lines = [
         f"Run {run.id} keeps its settings, and this command asks for others:",
-        *(f"  {one.text}" for one in found),
-        f"To go on, leave these as the run has them. For a new run: {_new_run(run, request)}",
+        *(f"  {difference.text}" for difference in all_differences),
+        f"To go on, leave these as the run has them. For a new run: {_new_run_command(run, request)}",
     ]
     several = len(request.suites) + len(request.stored) > 1
-    if all(one.by_regrade for one in found) and not several and not retried:
-        going_on = shlex.join(["proctor", "run", f"--resume={run.id}", *_store(request)])
-        first = "" if run.status == "finished" else f"{going_on}, then "
-        command = _regrade(run, request, by_suite=any(one.flag == "--suite" for one in found))
+    if all(difference.by_regrade for difference in all_differences) and not several and not retried:
+        resume_command = shlex.join(["proctor", "run", f"--resume={run.id}", *_store_arguments(request)])
+        first = "" if run.status == "finished" else f"{resume_command}, then "
+        command = _regrade_command(
+            run, request, by_suite=any(difference.flag == "--suite" for difference in all_differences)
+        )
         lines.append(f"To grade the answers of this run again: {first}{command}")
     raise UsageError("\n".join(lines))
 
@@ -192,8 +197,8 @@ def unheeded(run: Run, request: Request) -> str | None:
     """A note of the settings that `proctor.toml` has otherwise than the run; None where there are none."""
     by_file = {f"--{name}" for name in request.config.flags} - request.flags
     texts = [
-        f"{one.flag} {_shown(_FLAGS[one.flag].of_run(run))}"
-        for one in differences(run, request, by_file & SETTINGS.keys())
+        f"{difference.flag} {_format_value(_FLAGS[difference.flag].of_run(run))}"
+        for difference in differences(run, request, by_file & SETTINGS.keys())
     ]
     if not texts:
         return None
@@ -204,14 +209,14 @@ def taken_up(run: Run, request: Request, *, retried: bool = False) -> Settings:
     """A run's own settings, with those that change no result as the command has them."""
     names = request.explicit & set(_FREE.values())
     if retried:
-        names |= {name for flag, name in SETTINGS.items() if flag in request.flags & _RENEWED}
+        names |= {name for flag, name in SETTINGS.items() if flag in request.flags & _RETRY_FLAGS}
     return replace(run.settings, **{name: getattr(request.settings, name) for name in names})
 
 
 # --- in words ----------------------------------------------------------------------------------------------
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):
@@ -219,47 +224,47 @@ def _shown(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _new_run(run: Run, request: Request) -> str:
-    suites = (*request.suites, *(f"--saved={word}" for word in request.stored))
-    words = ["proctor", "run", *(suites or (f"{run.suite.name}@{run.suite.version}",))]
+def _new_run_command(run: Run, request: Request) -> str:
+    suites = (*request.suites, *(f"--saved={suite}" for suite in request.stored))
+    arguments = ["proctor", "run", *(suites or (f"{run.suite.name}@{run.suite.version}",))]
     unsplit = run.suite.split_rule is None and not run.suite.no_holdout
     left_out = {"--dialect", *(["--holdout", "--split-method"] if unsplit else ())}
-    for flag, one in _WRITTEN.items():
+    for flag, source in _COMMAND_FLAGS.items():
         if flag in request.flags:
-            words += _written(flag, one.of_request(request))
-        elif flag not in left_out and not _is_default(flag, one.of_run(run), run, request):
-            words += _written(flag, one.of_run(run))
-    words += [flag for flag in ("--strict", "--skip-invalid") if flag in request.flags]
-    return shlex.join([*words, *_store(request)])
+            arguments += _format_flag(flag, source.of_request(request))
+        elif flag not in left_out and not _is_default(flag, source.of_run(run), run, request):
+            arguments += _format_flag(flag, source.of_run(run))
+    arguments += [flag for flag in ("--strict", "--skip-invalid") if flag in request.flags]
+    return shlex.join([*arguments, *_store_arguments(request)])
 
 
 def _is_default(flag: str, value: Any, run: Run, request: Request) -> bool:
     """Whether a new run of the run's suite has that value where its command does not say so."""
     if flag.removeprefix("--") in request.config.flags:
         return False
-    of_suite = getattr(run.suite.defaults, _SOURCES[flag]) if flag in _SOURCES else None
-    return bool(value == (_USUAL[flag] if of_suite is None else of_suite))
+    suite_value = getattr(run.suite.defaults, _SOURCES[flag]) if flag in _SOURCES else None
+    return bool(value == (_DEFAULT_VALUES[flag] if suite_value is None else suite_value))
 
 
-def _regrade(run: Run, request: Request, *, by_suite: bool) -> str:
-    words = ["proctor", "regrade", run.id]
+def _regrade_command(run: Run, request: Request, *, by_suite: bool) -> str:
+    arguments = ["proctor", "regrade", run.id]
     if by_suite:
-        words += ["--suite", *(request.suites or request.stored)]
-    flags = _REGRADED | _CALLS.keys() | ({"--dialect"} if by_suite else set())
-    for flag, one in _WRITTEN.items():
+        arguments += ["--suite", *(request.suites or request.stored)]
+    flags = _REGRADE_FLAGS | _CALLS.keys() | ({"--dialect"} if by_suite else set())
+    for flag, source in _COMMAND_FLAGS.items():
         if flag in flags & request.flags:
-            words += _written(flag, one.of_request(request))
-    return shlex.join([*words, *_store(request)])
+            arguments += _format_flag(flag, source.of_request(request))
+    return shlex.join([*arguments, *_store_arguments(request)])
 
 
-def _store(request: Request) -> tuple[str, ...]:
+def _store_arguments(request: Request) -> tuple[str, ...]:
     return ("--store", request.store) if request.store and "--store" in request.flags else ()
 
 
-def _written(flag: str, value: Any) -> list[str]:
+def _format_flag(flag: str, value: Any) -> list[str]:
     if isinstance(value, bool):
         return [flag if value else flag.replace("--", "--no-", 1)]
     if flag == "--keep-workspaces":  # its value may be left out
         return [f"{flag}={value}"]
     values = value if isinstance(value, tuple) else (value,)
-    return [word for one in values if one is not None for word in (flag, str(one))]
+    return [argument for part in values if part is not None for argument in (flag, str(part))]

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 TARGETS_FILES = ("targets.yaml", "targets.yml")
 _FILES = tuple(folder + name for folder in ("", ".proctor/", ".agentv/") for name in TARGETS_FILES)
 DEFAULT = "default"
-"""The name of the target that is asked where the user names none."""
+"""The name of the target for commands that name none."""
 
 
 class Names:
-    """What each word means. The targets file is looked for, and read, when it is first needed."""
+    """Resolves words to targets. The targets file is found and read when it is first needed."""
 
     def __init__(self, environ: Mapping[str, str], start: Path | None = None) -> None:
-        """Reads nothing yet.
+        """Reads nothing.
 
         Args:
             environ: what the file's references mean, and where services are.
@@ -35,7 +35,7 @@ class Names:
         """
         self._environ = environ
         self._start = start
-        self._beside: Names | None = None
+        self._suite_names: Names | None = None
         """Those of the suite's folder, which do not count."""
 
     @cached_property
@@ -57,26 +57,28 @@ class Names:
             return None
         from proctor.targets.targets_file import TargetsFile
 
-        shown = os.path.relpath(path)
+        shown_path = os.path.relpath(path)
         try:
             text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8")
         except OSError as error:
-            raise UsageError(f"The targets file {shown!r} cannot be read: {error.strerror}.") from None
+            raise UsageError(f"The targets file {shown_path!r} cannot be read: {error.strerror}.") from None
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
-            problem = Problem(code="bad-encoding", message="The line is not UTF-8.", path=shown, line=line)
+            problem = Problem(
+                code="bad-encoding", message="The line is not UTF-8.", path=shown_path, line=line
+            )
             raise SuiteError([problem]) from None
-        return TargetsFile(text, shown, str(path.parent))
+        return TargetsFile(text, shown_path, str(path.parent))
 
     def near(self, folder: str) -> Names:
         """These names, or where there is no targets file those of the nearest one of a suite's folder."""
         if not folder:
             return self
-        beside = Names(self._environ, Path(folder))
+        suite_names = Names(self._environ, Path(folder))
         if self.path is None:
-            return beside
+            return suite_names
         near = copy(self)
-        near._beside = beside
+        near._suite_names = suite_names
         return near
 
     def names(self) -> list[str]:
@@ -85,7 +87,7 @@ class Names:
 
     @property
     def default(self) -> tuple[str, ...]:
-        """Who is asked where nobody is named: the file's `default`, if it has one; raises as `file` does."""
+        """The target without a name: the file's `default`, if it has one; raises as `file` does."""
         return (DEFAULT,) if DEFAULT in self.names() else ()
 
     def spec(self, word: str, params: Params, *, judged: bool = True) -> TargetSpec:
@@ -108,12 +110,12 @@ class Names:
             return parse_target(word, params, self._environ)
         except UnknownName as error:
             unknown = UnknownName("target", error.name, {*self.names(), *known_words()})
-            unknown.args = (f"{unknown}{self._elsewhere(word)}{self._unnamed()}",)
+            unknown.args = (f"{unknown}{self._suggest_suite_file(word)}{self._suggest_naming()}",)
             raise unknown from None
 
-    def _elsewhere(self, word: str) -> str:
+    def _suggest_suite_file(self, word: str) -> str:
         """What to do where only the targets file of the suite's folder has the name."""
-        other = self._beside
+        other = self._suite_names
         if self.file is None or other is None or other.path is None or other.path == self.path:
             return ""
         try:
@@ -121,13 +123,13 @@ class Names:
                 return ""
         except (SuiteError, UsageError):
             return ""
-        shown, folder = os.path.relpath(other.path), os.path.relpath(other._start or Path.cwd())
+        shown_path, folder = os.path.relpath(other.path), os.path.relpath(other._start or Path.cwd())
         return (
-            f" The file {shown!r} has it, but {self.file.path!r} counts here: run in {folder!r}, or copy the "
-            "target into that one."
+            f" The file {shown_path!r} has it, but {self.file.path!r} counts here: run in {folder!r}, or "
+            "copy the target into that one."
         )
 
-    def _unnamed(self) -> str:
+    def _suggest_naming(self) -> str:
         """The entries of the file without a name, one of which may be meant; empty where there is none."""
         if self.file is None or not self.file.unnamed:
             return ""

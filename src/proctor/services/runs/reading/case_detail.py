@@ -17,11 +17,11 @@ from proctor.verdicts import Repeats, rules_of, verdict_of
 _LARGEST = 2**62
 """No integer of a database is larger."""
 _HISTORY = 8
-"""So many other runs are told of."""
+"""Other runs of the case that are listed."""
 
 
 class AskedCase(Struct, frozen=True, kw_only=True):
-    """A case of a run: what was asked, every answer to it, and what each was worth."""
+    """A case of a run: its prompt, every answer to it, and the scores of each."""
 
     run: Run
     position: int
@@ -34,9 +34,9 @@ class AskedCase(Struct, frozen=True, kw_only=True):
     planned: int
     """How often the run asks it."""
     together: Verdict | None = None
-    """What all repeats came to, under a rule over repeats; None without one, and before all are in."""
+    """The verdict of all repeats under a rule over repeats; None without one, and before all are in."""
     history: tuple[Elsewhere, ...] = ()
-    """Other runs of the suite that asked the same, newest first."""
+    """Other runs of the suite that sent the same, newest first."""
 
     @property
     def sealed(self) -> bool:
@@ -90,30 +90,30 @@ def asked_case(
     rows = _rows(place, rule, reveal=reveal)
     if not rows:
         raise NothingSelected(_why_none(run, place))
-    planned = repeats_of(place.case.case, run.settings.repeats)
+    trial_count = repeats_of(place.case.case, run.settings.repeats)
     return AskedCase(
         run=run,
         position=position,
         case=rows[0].case,
         rows=rows,
         rule=rule,
-        planned=planned,
-        together=_together(run, rule, rows, planned),
+        planned=trial_count,
+        together=_together(run, rule, rows, trial_count),
         history=tuple(places.elsewhere(run, place.case.sent, history)) if history else (),
     )
 
 
 def _rows(place: Place, rule: PassRule, *, reveal: bool) -> tuple[Row, ...]:
     rows = (
-        Row(trial=stored.trial, verdict=verdict_of(stored.trial, rule), case=place.case.case)
-        for stored in place.trials
-        if stored.verdict is not None
+        Row(trial=stored_trial.trial, verdict=verdict_of(stored_trial.trial, rule), case=place.case.case)
+        for stored_trial in place.trials
+        if stored_trial.verdict is not None
     )
     return tuple(row if reveal else seal(row) for row in rows)
 
 
-def _together(run: Run, rule: PassRule, rows: tuple[Row, ...], planned: int) -> Verdict | None:
-    if run.suite.repeats_rule == "each" or len(rows) < planned:
+def _together(run: Run, rule: PassRule, rows: tuple[Row, ...], trial_count: int) -> Verdict | None:
+    if run.suite.repeats_rule == "each" or len(rows) < trial_count:
         return None
     repeats = Repeats(rule)
     for row in rows:
@@ -122,14 +122,19 @@ def _together(run: Run, rule: PassRule, rows: tuple[Row, ...], planned: int) -> 
 
 
 def _why_none(run: Run, place: Place) -> str:
-    named = f"Case {_name(place.case.case.id)}"
+    case_name = f"Case {_name(place.case.case.id)}"
     if place.trials:
-        return f"{named} has an answer in run {run.id}, and waits for its judges. Look again later."
+        return f"{case_name} has an answer in run {run.id}, and waits for its judges. Look again later."
     if run.status == "running":
-        return f"{named} has not been asked yet in run {run.id}, which is still being made. Look again later."
+        return (
+            f"{case_name} has not been asked yet in run {run.id}, which is still being made. "
+            "Look again later."
+        )
     if run.status == "interrupted":
-        return f"{named} was not asked in run {run.id}, which was stopped: `proctor run --resume={run.id}`."
-    return f"{named} was not asked in run {run.id}, which selected other cases of its suite."
+        return (
+            f"{case_name} was not asked in run {run.id}, which was stopped: `proctor run --resume={run.id}`."
+        )
+    return f"{case_name} was not asked in run {run.id}, which selected other cases of its suite."
 
 
 def _name(case_id: str) -> str:
@@ -145,11 +150,11 @@ def same_case(store_path: Path, run: Run, position: int, other: Run) -> int:
     """
     places = Places(store_path)
     place = places.place(run, position) if 0 <= position < _LARGEST else None
-    found = None
+    other_position = None
     if place is not None:
-        found = places.position_of(other, place.case.sent, place.case.case.id)
-    if found is None:
+        other_position = places.position_of(other, place.case.sent, place.case.case.id)
+    if other_position is None:
         raise NothingSelected(
             f"Run {other.id} has no case that is sent like the one at place {position:,} of {run.id}."
         )
-    return found
+    return other_position

@@ -37,11 +37,11 @@ from proctor.stores.catalogue.records import Entry, Line
 from proctor.verdicts import Counts, Tally, exit_code, rules_of, score_of, taken_over
 
 _BATCH = 512
-"""So many trials are added to the catalogue at once."""
-_SHOWN = 240
-"""So many letters of a question, an answer or a reason are in its line."""
-_KNOWN = 64
-"""Of so many runs that are not all there the numbers so far are held."""
+"""Trials that are added to the catalogue in one transaction."""
+_MAX_PREVIEW = 240
+"""Characters of a question, an answer or a reason in its line."""
+_MAX_REMEMBERED = 64
+"""Unfinished runs whose numbers so far are held in memory."""
 _FORM = 2
 """The number of the form in which numbers are kept; those in another form are counted again."""
 _COUNTS = ("passed", "failed", "errors", "unscored", "cases")
@@ -78,7 +78,7 @@ class Looked(Struct, frozen=True, kw_only=True):
         return "interrupted" if self.run.status == "running" and not self.alive else self.run.status
 
 
-class _Kept(Struct, frozen=True, kw_only=True):
+class _Cursor(Struct, frozen=True, kw_only=True):
     """What the catalogue keeps of a run that is all there."""
 
     summary: dict[str, Any]
@@ -108,7 +108,7 @@ class Cataloguer:
     """Brings a catalogue up to date; safe to use from many threads at once."""
 
     def __init__(self, open_store: Callable[[], AbstractContextManager[Store]], catalogue: Catalogue) -> None:
-        """Reads nothing yet.
+        """Reads nothing.
 
         Args:
             open_store: opens the store, for as long as a block lasts.
@@ -138,25 +138,25 @@ class Cataloguer:
         """The same in a store that is open, for a run as it was just read from it."""
         until = monotonic() + patience_s
         alive = run.status == "running" and store.claimed(run.id)
-        stored, last = store.reach(run.id)
-        stamp = f"{run.status} {run.finished_at} {stored} {last} {_FORM}"
-        if (known := self._kept(store, run, stored, stamp)) is not None and not alive:
-            return known
-        lock = self._lock_of(run.id)
+        trial_count, last = store.reach(run.id)
+        stamp = f"{run.status} {run.finished_at} {trial_count} {last} {_FORM}"
+        if (summary := self._read_summary(store, run, trial_count, stamp)) is not None and not alive:
+            return summary
+        lock = self._get_lock(run.id)
         if not lock.acquire(timeout=max(0.01, patience_s)):
-            return self._last.get(run.id) or _begun(store, run, stored, alive=alive)
+            return self._last.get(run.id) or _started(store, run, trial_count, alive=alive)
         try:
-            if (known := self._kept(store, run, stored, stamp)) is not None and not alive:
-                return known  # whoever had the lock has read it all
+            if (summary := self._read_summary(store, run, trial_count, stamp)) is not None and not alive:
+                return summary  # whoever had the lock has read it all
             progress = self._begin(run, self._catalogue.enter(run.id).token)
             whole = self._follow(store, run, progress, until)
-            looked, kept = _counted(store, run, progress, stored, whole=whole, alive=alive)
+            fresh_summary, cursor = _count_trials(store, run, progress, trial_count, whole=whole, alive=alive)
             if whole and not alive:
-                self._catalogue.keep(run.id, progress.token, stamp, as_written(kept))
+                self._catalogue.keep(run.id, progress.token, stamp, as_written(cursor))
                 self._drop(run.id)
             else:
-                self._remember(self._last, run.id, looked)
-            return looked
+                self._remember(self._last, run.id, fresh_summary)
+            return fresh_summary
         finally:
             lock.release()
 
@@ -168,29 +168,33 @@ class Cataloguer:
             runs: the runs as they were just read from it.
             patience_s: about how long runs that are not all catalogued are looked at; beyond it they miss.
         """
-        until, seen, known = monotonic() + patience_s, self._catalogue.seen(), {}
+        until, rows, run_summaries = monotonic() + patience_s, self._catalogue.seen(), {}
         for run in runs:
-            kept = seen.get(run.id)
-            done = kept is not None and kept.stamp.startswith(f"{run.status} {run.finished_at} ")
-            if kept is not None and done and run.status != "running":
-                known[run.id] = _told(run, decode(kept.body, _Kept))
-            elif (left := until - monotonic()) > 0:
-                known[run.id] = self.look_in(store, run, left)
-        return known
+            row = rows.get(run.id)
+            is_current = row is not None and row.stamp.startswith(f"{run.status} {run.finished_at} ")
+            if row is not None and is_current and run.status != "running":
+                run_summaries[run.id] = _summarize_cursor(run, decode(row.body, _Cursor))
+            elif (seconds_left := until - monotonic()) > 0:
+                run_summaries[run.id] = self.look_in(store, run, seconds_left)
+        return run_summaries
 
     def tidy(self, run_ids: Sequence[str]) -> None:
         """Forget all runs but these."""
-        gone = self._catalogue.seen().keys() - set(run_ids)
-        self._catalogue.forget(gone)
-        for run_id in gone:
+        removed_ids = self._catalogue.seen().keys() - set(run_ids)
+        self._catalogue.forget(removed_ids)
+        for run_id in removed_ids:
             self._drop(run_id)
 
     # --- reading ---
 
-    def _kept(self, store: Store, run: Run, stored: int, stamp: str) -> Looked | None:
+    def _read_summary(self, store: Store, run: Run, trial_count: int, stamp: str) -> Looked | None:
         """A run by what was kept of it; None where it has changed since, or nothing was."""
-        seen = self._catalogue.enter(run.id)
-        return _known(store, run, stored, decode(seen.body, _Kept)) if seen.stamp == stamp else None
+        row = self._catalogue.enter(run.id)
+        return (
+            _summarize_known(store, run, trial_count, decode(row.body, _Cursor))
+            if row.stamp == stamp
+            else None
+        )
 
     def _begin(self, run: Run, token: str) -> _Progress:
         with self._lock:
@@ -204,13 +208,13 @@ class Cataloguer:
         """Take what is new of a run until the time is over; whether that was all."""
         entries: list[Entry] = []
         whole = False
-        for count, one in enumerate(store.changed(run.id, progress.after, tuple(progress.waiting)), 1):
-            progress.after = max(progress.after, one.turn)
-            if one.verdict is None:
-                progress.waiting.add(one.turn)
+        for count, trial in enumerate(store.changed(run.id, progress.after, tuple(progress.waiting)), 1):
+            progress.after = max(progress.after, trial.turn)
+            if trial.verdict is None:
+                progress.waiting.add(trial.turn)
                 continue
-            progress.waiting.discard(one.turn)
-            entries.append(_entry(one, run, progress))
+            progress.waiting.discard(trial.turn)
+            entries.append(_entry(trial, run, progress))
             if len(entries) >= _BATCH:
                 self._catalogue.add(run.id, entries)
                 entries = []
@@ -222,7 +226,7 @@ class Cataloguer:
             self._catalogue.add(run.id, entries)
         return whole
 
-    def _lock_of(self, run_id: str) -> Lock:
+    def _get_lock(self, run_id: str) -> Lock:
         with self._lock:
             return self._locks.setdefault(run_id, Lock())
 
@@ -230,7 +234,7 @@ class Cataloguer:
         with self._lock:
             table[run_id] = what
             table.move_to_end(run_id)
-            while len(table) > _KNOWN:
+            while len(table) > _MAX_REMEMBERED:
                 table.popitem(last=False)
 
     def _drop(self, run_id: str) -> None:
@@ -242,8 +246,8 @@ class Cataloguer:
 # --- a trial to a line -------------------------------------------------------------------------------------
 
 
-def _entry(one: Followed, run: Run, progress: _Progress) -> Entry:
-    trial, case = one.trial, one.case
+def _entry(stored_trial: Followed, run: Run, progress: _Progress) -> Entry:
+    trial, case = stored_trial.trial, stored_trial.case
     verdict = progress.tally.add(trial, case, kept=taken_over(trial, run))
     output = trial.output
     question, answer = question_of(case), "" if output is None else output.text
@@ -263,9 +267,9 @@ def _entry(one: Followed, run: Run, progress: _Progress) -> Entry:
         tags=case.tags,
         latency_ms=None if output is None else output.latency_ms,
         cost_usd=None if output is None else output.cost_usd,
-        question=question[:_SHOWN],
-        answer=answer[:_SHOWN],
-        why=reason[:_SHOWN],
+        question=question[:_MAX_PREVIEW],
+        answer=answer[:_MAX_PREVIEW],
+        why=reason[:_MAX_PREVIEW],
     )
     text = "\n".join((question, answer, reason))
     return Entry(line=line, text=text, graders=graders, missed=tuple(dict.fromkeys(missed)))
@@ -274,7 +278,7 @@ def _entry(one: Followed, run: Run, progress: _Progress) -> Entry:
 # --- numbers -----------------------------------------------------------------------------------------------
 
 
-def _reported(store: Store, run: Run, tally: Tally, counts: Counts) -> Reported:
+def _make_report(store: Store, run: Run, tally: Tally, counts: Counts) -> Reported:
     return Reported(
         run=run,
         tally=tally,
@@ -285,92 +289,92 @@ def _reported(store: Store, run: Run, tally: Tally, counts: Counts) -> Reported:
     )
 
 
-def _counted(
-    store: Store, run: Run, progress: _Progress, stored: int, *, whole: bool, alive: bool
-) -> tuple[Looked, _Kept]:
+def _count_trials(
+    store: Store, run: Run, progress: _Progress, trial_count: int, *, whole: bool, alive: bool
+) -> tuple[Looked, _Cursor]:
     """A run by what has been read of it, and what may be kept of that when it is all."""
     tally = progress.tally
-    shown = _reported(store, run, tally, tally.counted)
-    said = (by_case(shown), over_cases(shown), gate(shown) if whole and not alive else None)
-    kept = _Kept(
-        summary=run_row(shown),
+    report = _make_report(store, run, tally, tally.counted)
+    figures = (by_case(report), over_cases(report), gate(report) if whole and not alive else None)
+    cursor = _Cursor(
+        summary=run_row(report),
         all_counts=_numbers(tally.all),
         alone=_numbers(tally.judging.alone),
         prompts={name: sorted(digests) for name, digests in tally.judging.prompts.items()},
         panels=(tally.judging.panels, tally.judging.unanimous),
         graders=tuple(sorted(progress.graders)),
-        notes=tuple([note for note in said if note]),
+        notes=tuple([note for note in figures if note]),
     )
-    looked = Looked(
+    summary = Looked(
         run=run,
-        summary=kept.summary,
-        counts=_copied(tally.counted),
+        summary=cursor.summary,
+        counts=_copy_counts(tally.counted),
         done=tally.all.total,
-        stored=max(stored, tally.all.total),
+        stored=max(trial_count, tally.all.total),
         planned=run.planned,
         whole=whole,
         alive=alive,
-        graders=kept.graders,
-        notes=_notes(shown, kept, all_there=whole and not alive),
-        judges=tuple(about_judges(shown)),
+        graders=cursor.graders,
+        notes=_notes(report, cursor, all_there=whole and not alive),
+        judges=tuple(about_judges(report)),
     )
-    return looked, kept
+    return summary, cursor
 
 
-def _known(store: Store, run: Run, stored: int, kept: _Kept) -> Looked:
+def _summarize_known(store: Store, run: Run, trial_count: int, cursor: _Cursor) -> Looked:
     """A run by what was kept of it, with what may have changed since."""
     tally = Tally(rules_of(run))
-    tally.all, tally.judging.alone = _counts(kept.all_counts), _counts(kept.alone)
-    tally.judging.prompts = {name: set(digests) for name, digests in kept.prompts.items()}
-    tally.judging.panels, tally.judging.unanimous = kept.panels
-    tally.splits = {name: Counts() for name in kept.summary["splits"]}
-    told = _told(run, kept)
-    shown = _reported(store, run, tally, told.counts)
-    fresh = run_row(shown)
-    judge = {**kept.summary["judge"], "calibrations": fresh["judge"]["calibrations"]}
+    tally.all, tally.judging.alone = _counts(cursor.all_counts), _counts(cursor.alone)
+    tally.judging.prompts = {name: set(digests) for name, digests in cursor.prompts.items()}
+    tally.judging.panels, tally.judging.unanimous = cursor.panels
+    tally.splits = {name: Counts() for name in cursor.summary["splits"]}
+    summary = _summarize_cursor(run, cursor)
+    report = _make_report(store, run, tally, summary.counts)
+    fresh = run_row(report)
+    judge = {**cursor.summary["judge"], "calibrations": fresh["judge"]["calibrations"]}
     return Looked(
         run=run,
-        summary={**told.summary, "looks": shown.looks, "judge": judge, "exit_code": fresh["exit_code"]},
-        counts=told.counts,
-        done=told.done,
-        stored=stored,
+        summary={**summary.summary, "looks": report.looks, "judge": judge, "exit_code": fresh["exit_code"]},
+        counts=summary.counts,
+        done=summary.done,
+        stored=trial_count,
         planned=run.planned,
         whole=True,
         alive=False,
-        graders=kept.graders,
-        notes=_notes(shown, kept, all_there=True),
-        judges=tuple(about_judges(shown)),
+        graders=cursor.graders,
+        notes=_notes(report, cursor, all_there=True),
+        judges=tuple(about_judges(report)),
     )
 
 
-def _told(run: Run, kept: _Kept) -> Looked:
+def _summarize_cursor(run: Run, cursor: _Cursor) -> Looked:
     """A run by what was kept of it, and nothing read from the store."""
-    done = sum(kept.all_counts[:4])
+    finished_count = sum(cursor.all_counts[:4])
     finished_at = None if run.finished_at is None else utc(run.finished_at)
     mutable = {"status": run.status, "finished_at": finished_at, "tags": list(run.tags)}
     return Looked(
         run=run,
-        summary={**kept.summary, **mutable, "warnings": list(run.warnings)},
-        counts=_counts([kept.summary[name] for name in _COUNTS]),
-        done=done,
-        stored=done,
+        summary={**cursor.summary, **mutable, "warnings": list(run.warnings)},
+        counts=_counts([cursor.summary[name] for name in _COUNTS]),
+        done=finished_count,
+        stored=finished_count,
         planned=run.planned,
         whole=True,
         alive=False,
-        graders=kept.graders,
-        notes=kept.notes,
+        graders=cursor.graders,
+        notes=cursor.notes,
     )
 
 
-def _begun(store: Store, run: Run, stored: int, *, alive: bool) -> Looked:
+def _started(store: Store, run: Run, trial_count: int, *, alive: bool) -> Looked:
     """A run of which another thread is reading the first trials."""
     empty = _Progress(run, "")
-    return _counted(store, run, empty, stored, whole=False, alive=alive)[0]
+    return _count_trials(store, run, empty, trial_count, whole=False, alive=alive)[0]
 
 
-def _notes(shown: Reported, kept: _Kept, *, all_there: bool) -> tuple[str, ...]:
-    still = (missing(shown) if all_there else None, which_look(shown))
-    return (*kept.notes, *(note for note in still if note))
+def _notes(report: Reported, cursor: _Cursor, *, all_there: bool) -> tuple[str, ...]:
+    still = (missing(report) if all_there else None, which_look(report))
+    return (*cursor.notes, *(note for note in still if note))
 
 
 def _numbers(counts: Counts) -> tuple[int, ...]:
@@ -384,5 +388,5 @@ def _counts(numbers: Sequence[int]) -> Counts:
     return counts
 
 
-def _copied(counts: Counts) -> Counts:
+def _copy_counts(counts: Counts) -> Counts:
     return _counts(_numbers(counts))

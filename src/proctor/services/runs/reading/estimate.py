@@ -25,7 +25,7 @@ from proctor.plan import Indexer, repeats_of
 from proctor.pricing import cost_usd
 from proctor.protocols import Placed, Store
 from proctor.services.runs.execution.target_pool import Prices, load_prices, places_of, tells_cost
-from proctor.services.runs.planning.jobs import with_defaults
+from proctor.services.runs.planning.fresh import with_defaults
 from proctor.services.runs.planning.judge_choice import Wishes, judge_of
 from proctor.services.runs.planning.target_names import Names
 from proctor.services.runs.reading.estimate_record import ANSWER_TOKENS, BYTES_A_TOKEN, Estimate, Share
@@ -38,13 +38,13 @@ from proctor.services.suites.suite_sources import BUILTIN, TIERS, builtin
 from proctor.targets import get_kind
 
 JUDGING_TOKENS = 300
-"""What a judge is told besides question, criteria and answer."""
+"""Tokens of a judge's prompt besides question, criteria and answer."""
 
 
 def estimated(
     store: Store, request: Request, environ: Mapping[str, str], *, folder: Path, start: Path | None = None
 ) -> Estimate:
-    """What a request would come to.
+    """The calls, cost and time of a request.
 
     Args:
         store: where its suites and earlier runs are.
@@ -59,27 +59,27 @@ def estimated(
     """
     prices = load_prices(environ, folder)
     names = Names(environ, start)
-    parts = [_of_suite(store, one, request, names, prices) for one in _suites(store, request)]
+    parts = [_of_suite(store, suite, request, names, prices) for suite in _suites(store, request)]
     if not parts:
         raise UsageError("Choose a suite.")
-    whole = parts[0]
+    total = parts[0]
     for part in parts[1:]:
-        whole = _together(whole, part)
-    return whole
+        total = _together(total, part)
+    return total
 
 
-def _together(one: Estimate, other: Estimate) -> Estimate:
-    split = [part for part in (one, other) if part.dev is not None]
+def _together(first: Estimate, second: Estimate) -> Estimate:
+    split = [part for part in (first, second) if part.dev is not None]
     return replace(
-        one,
-        cases=one.cases + other.cases,
+        first,
+        cases=first.cases + second.cases,
         dev=sum(part.dev or 0 for part in split) if len(split) == 2 else None,
         holdout=sum(part.holdout or 0 for part in split) if len(split) == 2 else None,
-        targets=max(one.targets, other.targets),
-        calls=one.calls + other.calls,
-        shares=one.shares + other.shares,
-        at_most=one.at_most or other.at_most,
-        self_judged=one.self_judged + other.self_judged,
+        targets=max(first.targets, second.targets),
+        calls=first.calls + second.calls,
+        shares=first.shares + second.shares,
+        at_most=first.at_most or second.at_most,
+        self_judged=first.self_judged + second.self_judged,
     )
 
 
@@ -108,47 +108,47 @@ def _suites(store: Store, request: Request) -> Iterator[_Cases]:
 def _builtin(tier: str) -> _Cases:
     cases: list[Case] = []
 
-    def keep(placed: Placed) -> None:
-        cases.append(placed.case)
+    def keep(placed_case: Placed) -> None:
+        cases.append(placed_case.case)
 
-    loaded = survey(builtin(tier), keep)
-    return _Cases(replace(loaded.suite, name=f"{BUILTIN}{tier}"), lambda: cases)
+    loaded_suite = survey(builtin(tier), keep)
+    return _Cases(replace(loaded_suite.suite, name=f"{BUILTIN}{tier}"), lambda: cases)
 
 
 def _cases(store: Store, content: str) -> Iterator[Case]:
-    return (stored.case for stored in store.cases(content))
+    return (stored_case.case for stored_case in store.cases(content))
 
 
-class _Weight(Struct, gc=False):
+class _TokenCount(Struct, gc=False):
     """What one case weighs, in tokens."""
 
     target: str | None
     repeats: int
-    sent: int
-    judged: int
+    prompt_tokens: int
+    judge_tokens: int
     """What judges are shown besides the answer."""
     asks: tuple[str | None, ...]
     """The judges that its graders ask; None for those of the run."""
 
 
 def _of_suite(store: Store, of: _Cases, request: Request, names: Names, prices: Prices) -> Estimate:
-    loaded, weights = _weighed(of, request)
-    suite, indexer = loaded.suite, loaded.indexer
+    loaded_suite, token_counts = _count_tokens(of, request)
+    suite, indexer = loaded_suite.suite, loaded_suite.indexer
     settings = with_defaults(suite.defaults, request)
     near = names.near(suite.folder)
     judges = tuple(near.spec(word, request.judge_params, judged=False) for word in request.judges)
     words = request.targets or suite.defaults.targets or near.default
-    spec_of = partial(near.spec, judged=not judges and "judge" in loaded.wanted.needs)
-    specs = [spec_of(word, request.params) for word in words]
-    asked = _Asked(spec_of, judges, request)
+    resolve = partial(near.spec, judged=not judges and "judge" in loaded_suite.wanted.needs)
+    specs = [resolve(word, request.params) for word in words]
+    calls = _CallCounter(resolve, judges, request)
     for place, spec in enumerate(specs):
-        index = loaded.index(Seat(target=spec.name, first=place == 0, alone=len(specs) == 1))
+        index = loaded_suite.index(Seat(target=spec.name, first=place == 0, alone=len(specs) == 1))
         for position in index.chosen:
-            asked.add(spec, weights[position])
-    measures = Measures(store, suite, [one.spec for one in asked.all()])
+            calls.add(spec, token_counts[position])
+    measures = Measures(store, suite, [call_sum.spec for call_sum in calls.all()])
     shares = [
-        _share(one, measures.of(one.spec, judging=one.judging), prices, settings.concurrency)
-        for one in asked.all()
+        _share(call_sum, measures.of(call_sum.spec, judging=call_sum.judging), prices, settings.concurrency)
+        for call_sum in calls.all()
     ]
     whole = indexer.index(suite.split_rule)
     splits = [whole.split_of(position) for position in whole.chosen]
@@ -161,51 +161,53 @@ def _of_suite(store: Store, of: _Cases, request: Request, names: Names, prices: 
         shares=tuple(shares),
         at_most=settings.reuse or settings.cache,
         budget_usd=settings.budget_usd,
-        self_judged=tuple(asked.self_judged),
+        self_judged=tuple(calls.self_judged),
     )
 
 
-_Weighed = tuple[Loaded, dict[int, _Weight]]
-_WEIGHED: OrderedDict[bytes, _Weighed] = OrderedDict()
+_CountedSuite = tuple[Loaded, dict[int, _TokenCount]]
+_TOKEN_CACHE: OrderedDict[bytes, _CountedSuite] = OrderedDict()
 """The suites that were read last: whoever tries this and that reads a large one only once."""
 _MOST_WEIGHED = 4
 _GUARD = Lock()
 
 
-def _weighed(of: _Cases, request: Request) -> _Weighed:
+def _count_tokens(of: _Cases, request: Request) -> _CountedSuite:
     """The suite, divided as the request says, and what each of its selected cases weighs, by position."""
     settings = request.settings
     key = encode((of.suite.digest, of.suite.content, settings.selection, settings.repeats))
     with _GUARD:
-        known = _WEIGHED.get(key)
-    loaded, weights = known or _read(of, request)
+        cached = _TOKEN_CACHE.get(key)
+    loaded_suite, token_counts = cached or _read(of, request)
     with _GUARD:
-        _WEIGHED[key] = loaded, weights
-        _WEIGHED.move_to_end(key)
-        while len(_WEIGHED) > _MOST_WEIGHED:
-            _WEIGHED.popitem(last=False)
-    return as_asked(replace(loaded, suite=of.suite, path=of.suite.title), request), weights
+        _TOKEN_CACHE[key] = loaded_suite, token_counts
+        _TOKEN_CACHE.move_to_end(key)
+        while len(_TOKEN_CACHE) > _MOST_WEIGHED:
+            _TOKEN_CACHE.popitem(last=False)
+    return as_asked(replace(loaded_suite, suite=of.suite, path=of.suite.title), request), token_counts
 
 
-def _read(of: _Cases, request: Request) -> _Weighed:
-    wishes, weights = Wishes(), dict[int, _Weight]()
+def _read(of: _Cases, request: Request) -> _CountedSuite:
+    wishes, token_counts = Wishes(), dict[int, _TokenCount]()
     indexer = Indexer(request.settings.selection, request.settings.repeats)
     for position, case in enumerate(of.cases()):
         if indexer.add(case):
-            graders = [bind(one, GRADERS.get) for one in case.assertions]
+            graders = [bind(grader, GRADERS.get) for grader in case.assertions]
             wishes.add(case, graders)
-            asks = tuple(name for one in graders if "judge" in one.wants() for name in one.judges())
-            weights[position] = _weight(case, asks, request)
-    loaded = Loaded(path=of.suite.title, suite=of.suite, indexer=indexer, wanted=wishes.wanted, problems=())
-    return loaded, weights
+            asks = tuple(name for grader in graders if "judge" in grader.wants() for name in grader.judges())
+            token_counts[position] = _weight(case, asks, request)
+    loaded_suite = Loaded(
+        path=of.suite.title, suite=of.suite, indexer=indexer, wanted=wishes.wanted, problems=()
+    )
+    return loaded_suite, token_counts
 
 
-def _weight(case: Case, asks: tuple[str | None, ...], request: Request) -> _Weight:
-    return _Weight(
+def _weight(case: Case, asks: tuple[str | None, ...], request: Request) -> _TokenCount:
+    return _TokenCount(
         target=case.target,
         repeats=0 if case.problems else repeats_of(case, request.settings.repeats),
-        sent=_tokens("".join(map(_text, case.input))),
-        judged=_tokens(f"{case.criteria or ''}{case.expected or ''}") if asks else 0,
+        prompt_tokens=_tokens("".join(map(_text, case.input))),
+        judge_tokens=_tokens(f"{case.criteria or ''}{case.expected or ''}") if asks else 0,
         asks=asks,
     )
 
@@ -221,22 +223,22 @@ def _tokens(text: str) -> int:
 
 
 class _Sum(Struct):
-    """What one target or judge is asked in all."""
+    """All calls of one target or judge."""
 
     spec: TargetSpec
     judging: bool
     calls: int = 0
-    sent: int = 0
+    prompt_tokens: int = 0
     answers: int = 0
 
 
-class _Asked:
-    """Adds up who is asked how much."""
+class _CallCounter:
+    """Adds up the calls of each target and judge."""
 
     def __init__(
-        self, spec_of: Callable[[str, Params], TargetSpec], judges: tuple[TargetSpec, ...], request: Request
+        self, resolve: Callable[[str, Params], TargetSpec], judges: tuple[TargetSpec, ...], request: Request
     ) -> None:
-        self._spec_of = lru_cache(maxsize=None)(spec_of)
+        self._resolve = lru_cache(maxsize=None)(resolve)
         self._judges = judges
         self._request = request
         self._sums: dict[tuple[bytes, bool], _Sum] = {}
@@ -245,50 +247,50 @@ class _Asked:
     def all(self) -> list[_Sum]:
         return list(self._sums.values())
 
-    def add(self, spec: TargetSpec, weight: _Weight) -> None:
+    def add(self, spec: TargetSpec, weight: _TokenCount) -> None:
         if weight.target is not None:
-            spec = self._spec_of(weight.target, self._request.params)
+            spec = self._resolve(weight.target, self._request.params)
         answer = min(ANSWER_TOKENS, spec.params.max_tokens or ANSWER_TOKENS)
-        self._count(spec, weight.repeats, weight.sent, answer, judging=False)
+        self._count(spec, weight.repeats, weight.prompt_tokens, answer, judging=False)
         for name in weight.asks:
             calls = weight.repeats * self._request.settings.judge_repeats
             for judge in self._judging(spec, name):
-                shown = weight.sent + weight.judged + answer + JUDGING_TOKENS
-                self._count(judge, calls, shown, ANSWER_TOKENS, judging=True)
+                judge_tokens = weight.prompt_tokens + weight.judge_tokens + answer + JUDGING_TOKENS
+                self._count(judge, calls, judge_tokens, ANSWER_TOKENS, judging=True)
 
     def _judging(self, spec: TargetSpec, name: str | None) -> tuple[TargetSpec, ...]:
         if self._judges:
             return self._judges
         if name is not None:
-            return (self._spec_of(name, Params()),)
+            return (self._resolve(name, Params()),)
         judge, itself = judge_of(spec)
         if itself:
             self.self_judged[spec.name] = None
         return (judge,)
 
-    def _count(self, spec: TargetSpec, calls: int, sent: int, answer: int, *, judging: bool) -> None:
+    def _count(self, spec: TargetSpec, calls: int, prompt_tokens: int, answer: int, *, judging: bool) -> None:
         key = key_of(spec), judging
-        found = self._sums.get(key)
-        if found is None:
-            found = self._sums[key] = _Sum(spec, judging)
-        found.calls += calls
-        found.sent += calls * sent
-        found.answers += calls * answer
+        call_sum = self._sums.get(key)
+        if call_sum is None:
+            call_sum = self._sums[key] = _Sum(spec, judging)
+        call_sum.calls += calls
+        call_sum.prompt_tokens += calls * prompt_tokens
+        call_sum.answers += calls * answer
 
 
-def _share(asked: _Sum, measured: Measured, prices: Prices, concurrency: int) -> Share:
-    usage = Usage(input_tokens=asked.sent, output_tokens=asked.answers)
-    if measured.usage is not None:
-        usage = measured.usage.times(asked.calls)
-    latency = 0.0 if get_kind(asked.spec).is_instant else measured.latency_s
-    places = max(1, min(places_of(asked.spec, concurrency), asked.calls))
+def _share(call_sum: _Sum, history: Measured, prices: Prices, concurrency: int) -> Share:
+    usage = Usage(input_tokens=call_sum.prompt_tokens, output_tokens=call_sum.answers)
+    if history.usage is not None:
+        usage = history.usage.times(call_sum.calls)
+    latency = 0.0 if get_kind(call_sum.spec).is_instant else history.latency_s
+    places = max(1, min(places_of(call_sum.spec, concurrency), call_sum.calls))
     return Share(
-        name=asked.spec.name,
-        judging=asked.judging,
-        calls=asked.calls,
+        name=call_sum.spec.name,
+        judging=call_sum.judging,
+        calls=call_sum.calls,
         usage=usage,
-        counted=measured.usage is not None,
-        cost_usd=cost_usd(usage, prices.in_budget(asked.spec)),
-        tells_cost=tells_cost(asked.spec),
-        seconds=None if latency is None else latency * asked.calls / places,
+        counted=history.usage is not None,
+        cost_usd=cost_usd(usage, prices.in_budget(call_sum.spec)),
+        tells_cost=tells_cost(call_sum.spec),
+        seconds=None if latency is None else latency * call_sum.calls / places,
     )

@@ -1,4 +1,4 @@
-"""What a request would come to, as numbers and as sentences. Pure; `estimating` finds the numbers."""
+"""The estimate of a request, as numbers and as sentences. Pure; `estimate.py` finds the numbers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from proctor.plurals import counted, listed
 from proctor.reports.formatting import seconds as duration
 
 BYTES_A_TOKEN = 4
-"""Of text whose tokens nobody has counted yet."""
+"""For text whose tokens no earlier run has counted."""
 ANSWER_TOKENS = 200
-"""Of an answer that nobody has seen yet, unless less is allowed."""
-_NAMED = 3
+"""For an answer without an earlier one, unless less is allowed."""
+_MAX_NAMES = 3
 
 
 class Share(Struct, frozen=True, kw_only=True):
@@ -32,45 +32,45 @@ class Share(Struct, frozen=True, kw_only=True):
     tells_cost: bool = False
     """It can tell by itself what each answer has cost."""
     seconds: float | None
-    """None: it was never asked before."""
+    """None where no earlier run called it."""
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
-    """What a request would come to."""
+    """The calls, cost and time of a request."""
 
     cases: int
     """How many are selected."""
     dev: int | None
-    """So many of them are dev cases; None where nothing is held out."""
+    """How many of them are dev cases; None where nothing is held out."""
     holdout: int | None
     targets: int
     calls: int
-    """How often targets would be asked."""
+    """The number of calls of targets."""
     shares: tuple[Share, ...] = ()
     at_most: bool = False
     """Answers may be taken from earlier runs or the cache."""
     budget_usd: float | None = None
     self_judged: tuple[str, ...] = ()
-    """Targets that judge their own answers, as nobody else is named."""
+    """Targets that judge their own answers, as no other judge is named."""
 
     @property
     def judge_calls(self) -> int:
-        """How often judges would be asked."""
+        """The number of calls of judges."""
         return sum(share.calls for share in self.shares if share.judging)
 
     @property
     def cost_usd(self) -> float | None:
         """About what all calls would cost; None as soon as one price is not known."""
         costs = [share.cost_usd for share in self.shares]
-        known = [cost for cost in costs if cost is not None]
-        return None if len(known) < len(costs) else math.fsum(known)
+        known_costs = [cost for cost in costs if cost is not None]
+        return None if len(known_costs) < len(costs) else math.fsum(known_costs)
 
     @property
     def seconds(self) -> float | None:
-        """About how long all calls would take; None as soon as somebody was never asked before."""
+        """About how long all calls would take; None if one has no speed from an earlier run."""
         times = [share.seconds for share in self.shares]
-        known = [time for time in times if time is not None]
-        return None if len(known) < len(times) else math.fsum(known)
+        known_times = [time for time in times if time is not None]
+        return None if len(known_times) < len(times) else math.fsum(known_times)
 
     @property
     def unpriced(self) -> tuple[str, ...]:
@@ -79,13 +79,13 @@ class Estimate(Struct, frozen=True, kw_only=True):
 
     @property
     def unlimited(self) -> tuple[str, ...]:
-        """Those whom no budget can limit: their price is not known, and they do not tell what they cost."""
-        telling = {share.name for share in self.shares if share.tells_cost}
-        return tuple(name for name in self.unpriced if name not in telling)
+        """Targets that no budget can limit: their price is unknown, and they do not report costs."""
+        reporting_names = {share.name for share in self.shares if share.tells_cost}
+        return tuple(name for name in self.unpriced if name not in reporting_names)
 
     @property
     def untimed(self) -> tuple[str, ...]:
-        """Those who were never asked before."""
+        """Targets and judges that no earlier run called."""
         return tuple(dict.fromkeys(share.name for share in self.shares if share.seconds is None))
 
     @property
@@ -94,10 +94,12 @@ class Estimate(Struct, frozen=True, kw_only=True):
         selected = self._selected()
         if not self.targets:
             return f"{selected}; choose whom to ask"
-        repeats, rest = divmod(self.calls, max(1, self.cases * self.targets))
+        repeats, remainder = divmod(self.calls, max(1, self.cases * self.targets))
         times = f" × {repeats} repeats" * (repeats > 1)
         whole = f" × {counted(self.targets, 'target')}"
-        product = f"{times}{whole} =" if not rest and repeats else f" on {counted(self.targets, 'target')} ="
+        product = (
+            f"{times}{whole} =" if not remainder and repeats else f" on {counted(self.targets, 'target')} ="
+        )
         calls = f"{'at most ' * self.at_most}{counted(self.calls, 'call')}"
         if self.judge_calls:
             calls += f" + {counted(self.judge_calls, 'judge call')}"
@@ -110,26 +112,27 @@ class Estimate(Struct, frozen=True, kw_only=True):
         return counted(self.cases, f"{split}case")
 
     def _cost(self) -> str:
-        known = math.fsum(share.cost_usd or 0.0 for share in self.shares)
+        known_cost = math.fsum(share.cost_usd or 0.0 for share in self.shares)
         if self.unpriced:
-            return f"at least {dollars(known)}" if known else "cost not known"
-        return f"about {dollars(known)}" if known else "no cost"
+            return f"at least {dollars(known_cost)}" if known_cost else "cost not known"
+        return f"about {dollars(known_cost)}" if known_cost else "no cost"
 
     def _time(self) -> str:
-        known = math.fsum(share.seconds or 0.0 for share in self.shares)
-        words = f"{max(1, round(known))} s" if known < 10 else duration(known)
+        known_time = math.fsum(share.seconds or 0.0 for share in self.shares)
+        words = f"{max(1, round(known_time))} s" if known_time < 10 else duration(known_time)
         if self.untimed:
-            return f"at least {words}" if known else "time not known"
+            return f"at least {words}" if known_time else "time not known"
         return f"about {words}"
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Where the numbers come from, and what is not known, in sentences."""
         notes = []
-        guessed = [share for share in self.shares if not share.counted and share.cost_usd]
-        if guessed:
+        estimates = [share for share in self.shares if not share.counted and share.cost_usd]
+        if estimates:
+            names = _names(share.name for share in estimates)
             notes.append(
-                f"No earlier run of this suite tells the tokens of {_names(one.name for one in guessed)}, so "
+                f"No earlier run of this suite tells the tokens of {names}, so "
                 f"they are guessed: {BYTES_A_TOKEN} bytes of text each, and {ANSWER_TOKENS} an answer "
                 "unless less is allowed."
             )
@@ -159,4 +162,4 @@ def dollars(usd: float) -> str:
 
 
 def _names(names: Iterable[str]) -> str:
-    return listed(list(dict.fromkeys(names)), _NAMED)
+    return listed(list(dict.fromkeys(names)), _MAX_NAMES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,11 +14,11 @@ from proctor.protocols import Store
 from proctor.services.runs.planning.judge_choice import judges_of
 
 _RUNS = 200
-"""So many of the newest runs are looked at."""
+"""The newest runs that are considered."""
 _READ = 12
-"""Of so many of them trials are read."""
+"""Those of them whose trials are read."""
 _TRIALS = 100
-"""So many of each."""
+"""Trials that are read of each."""
 
 
 class Mean(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Mean(Struct, frozen=True):
     cached_tokens: float
 
     def times(self, calls: int) -> Usage:
-        """What so many calls would use."""
+        """The tokens that a number of calls would use."""
         return Usage(
             input_tokens=round(self.input_tokens * calls),
             output_tokens=round(self.output_tokens * calls),
@@ -38,21 +38,21 @@ class Mean(Struct, frozen=True):
 
 
 class Measured(Struct, frozen=True):
-    """What is known of somebody who is asked; None for what is not."""
+    """What earlier runs tell about a target or judge; None for what they do not tell."""
 
     usage: Mean | None = None
     latency_s: float | None = None
 
 
 def key_of(spec: TargetSpec) -> bytes:
-    """Who is asked, whatever they are called and with what parameters."""
+    """The key of a target or judge, whatever its name and parameters."""
     return encode(
         replace(spec, name="", params=Params(), judge=None, fallbacks=(), workers=None, retries=None)
     )
 
 
 class Measures:
-    """What the newest runs tell of those who are asked."""
+    """What the newest runs tell about targets and judges."""
 
     def __init__(self, store: Store, suite: Suite, specs: Sequence[TargetSpec]) -> None:
         """Reads what is needed, once.
@@ -67,18 +67,18 @@ class Measures:
         """
         self._latencies: dict[bytes, list[float]] = {}
         self._usages: dict[tuple[bytes, bool], list[Usage]] = {}
-        wanted = {key_of(spec) for spec in specs}
+        keys = {key_of(spec) for spec in specs}
         read = 0
         for run in islice(store.runs(), _RUNS):
             if read == _READ:
                 break
             same = run.suite.name == suite.name
-            if run.imported is None and run.regrade_of is None and self._tells(wanted, run, same_suite=same):
+            if run.imported is None and run.regrade_of is None and self._tells(keys, run, same_suite=same):
                 read += 1
                 self._read(store, run, same_suite=same)
 
     def of(self, spec: TargetSpec, *, judging: bool) -> Measured:
-        """What is known of somebody as a target, or as a judge."""
+        """What earlier runs tell about it as a target, or as a judge."""
         key = key_of(spec)
         usages, latencies = self._usages.get((key, judging)), self._latencies.get(key)
         return Measured(
@@ -86,37 +86,37 @@ class Measures:
             latency_s=sum(latencies) / len(latencies) / 1000 if latencies else None,
         )
 
-    def _tells(self, wanted: set[bytes], run: Run, *, same_suite: bool) -> bool:
+    def _tells(self, keys: set[bytes], run: Run, *, same_suite: bool) -> bool:
         """Whether a run may tell what newer ones did not."""
         target = key_of(run.target)
-        if target in wanted and target not in self._latencies:
+        if target in keys and target not in self._latencies:
             return True
-        asked = [(target, False), *((key_of(judge), True) for judge in judges_of(run))]
-        return same_suite and any(one[0] in wanted and one not in self._usages for one in asked)
+        callees = [(target, False), *((key_of(judge), True) for judge in judges_of(run))]
+        return same_suite and any(callee[0] in keys and callee not in self._usages for callee in callees)
 
     def _read(self, store: Store, run: Run, *, same_suite: bool) -> None:
         target = key_of(run.target)
         judges = {judge.name: key_of(judge) for judge in judges_of(run)}
         latencies, usages = list[float](), dict[tuple[bytes, bool], list[Usage]]()
-        for trial in _asked(store, run):
+        for trial in _own_trials(store, run):
             output = trial.output
             assert output is not None
             latencies.append(output.latency_ms)
             if output.usage is not None:
                 usages.setdefault((target, False), []).append(output.usage)
-            for judgment in (one for score in trial.scores for one in score.judgments):
+            for judgment in chain.from_iterable(score.judgments for score in trial.scores):
                 if judgment.usage is not None and judgment.judge in judges:
                     usages.setdefault((judges[judgment.judge], True), []).append(judgment.usage)
         if latencies:
             self._latencies.setdefault(target, latencies)
-        for key, found in usages.items() if same_suite else ():
-            self._usages.setdefault(key, found)
+        for key, usage in usages.items() if same_suite else ():
+            self._usages.setdefault(key, usage)
 
 
-def _asked(store: Store, run: Run) -> Iterator[Trial]:
-    """The first trials of a run that its target was asked for and answered."""
-    for stored in islice(store.trials(run.id), _TRIALS):
-        trial = stored.trial
+def _own_trials(store: Store, run: Run) -> Iterator[Trial]:
+    """The first trials of a run that its target itself answered."""
+    for stored_trial in islice(store.trials(run.id), _TRIALS):
+        trial = stored_trial.trial
         if trial.output is not None and not trial.output.cached and not (trial.source_run or trial.target):
             yield trial
 

@@ -1,4 +1,4 @@
-"""Which stored runs a list has, and what each came to, from the verdicts that the store has counted."""
+"""Which stored runs a list has, with the numbers of each, from the verdicts that the store has counted."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Filter(Struct, frozen=True, kw_only=True):
 
     def takes(self, run: Run) -> bool:
         """Whether a run is listed."""
-        wanted = (
+        conditions = (
             (self.suite, run.suite.name),
             (self.version, run.suite.version),
             (self.target, run.target.name),
             (self.group, run.group),
             (self.status, run.status),
         )
-        return all(not word or word == there for word, there in wanted) and (
+        return all(not word or word == value for word, value in conditions) and (
             not self.tag or self.tag in run.tags
         )
 
@@ -46,11 +46,11 @@ def fitting(store: Store, wanted: Filter, after: str | None = None) -> Iterator[
         wanted: which.
         after: the id of the run after which to begin, wherever it stands now.
     """
-    begun = not after
+    has_started = not after
     for run in store.runs():
-        if begun and wanted.takes(run):
+        if has_started and wanted.takes(run):
             yield run
-        begun = begun or run.id == after
+        has_started = has_started or run.id == after
 
 
 def listed(store: Store, run: Run) -> Listed:
@@ -65,5 +65,5 @@ def listed(store: Store, run: Run) -> Listed:
         counts.cases = store.asked_cases(run.id)
     else:  # what passed is a matter of all trials of a case
         counts = reported(store, run).tally.counted
-    there = sum(count for verdict, count in verdicts.items() if verdict is not None)
-    return Listed(run=run, counts=counts, there=there)
+    trial_count = sum(count for verdict, count in verdicts.items() if verdict is not None)
+    return Listed(run=run, counts=counts, there=trial_count)

@@ -1,4 +1,4 @@
-"""A run that is being made, for whoever watches it: how it is divided, how fast it goes, what it has cost."""
+"""A run under way: its splits, its speed and its cost so far."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _LEAST_S = 1.0
 
 
 def opening_of(store: Store, run: Run) -> str:
-    """The first line of a run: `Running custom suite: 8 dev + 2 holdout tests`, or how much is asked of whom.
+    """The first line of a run: `Running custom suite: 8 dev + 2 holdout tests`, or its cases and target.
 
     Raises:
         StoreError: the store cannot be read.
     """
     if run.suite.split_rule is not None:
         indexer = Indexer(run.settings.selection, run.settings.repeats)
-        for stored in store.cases(run.suite.content):
-            indexer.add(stored.case)
+        for stored_case in store.cases(run.suite.content):
+            indexer.add(stored_case.case)
         index = indexer.index(run.suite.split_rule, run.seat)
         splits = [index.split_of(position) for position in index.chosen]
         line = opening(splits.count("dev"), splits.count("holdout"))
@@ -62,18 +62,18 @@ class Pacing:
             clock: tells seconds.
         """
         self._clock = clock
-        self._seen: deque[tuple[float, int]] = deque()
+        self._samples: deque[tuple[float, int]] = deque()
         self._pace: Pace | None = None
 
     def pace(self, done: int, planned: int) -> Pace | None:
-        """How fast it goes, when so many trials are done; None before that shows. Changes only with them."""
+        """The speed at that number of finished trials; None before it can be measured."""
         now = self._clock()
-        if self._seen and self._seen[-1][1] == done:
+        if self._samples and self._samples[-1][1] == done:
             return self._pace
-        self._seen.append((now, done))
-        while now - self._seen[0][0] > _WINDOW_S and len(self._seen) > 2:
-            self._seen.popleft()
-        began, before = self._seen[0]
+        self._samples.append((now, done))
+        while now - self._samples[0][0] > _WINDOW_S and len(self._samples) > 2:
+            self._samples.popleft()
+        began, before = self._samples[0]
         if now - began >= _LEAST_S and done > before:
             rate = (done - before) / (now - began)
             self._pace = Pace(rate, max(0, planned - done) / rate)
@@ -84,9 +84,9 @@ def money_so_far(looked: Looked) -> str:
     """What a run has cost so far, its judges included; a sum that is not all known says so."""
     judge = looked.summary["judge"]
     parts = [looked.summary["cost_usd"], *([judge["cost_usd"]] if judge["calls"] else [])]
-    known = [part for part in parts if part is not None]
+    known_parts = [part for part in parts if part is not None]
     if not looked.done:
         return "nothing spent yet"
-    if not known:
+    if not known_parts:
         return "cost not known"
-    return cost(sum(known)) + (" and what is not known" if len(known) < len(parts) else "")
+    return cost(sum(known_parts)) + (" and what is not known" if len(known_parts) < len(parts) else "")

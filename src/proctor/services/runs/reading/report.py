@@ -59,8 +59,8 @@ def calibrations_of(store: Store, run: Run) -> tuple[Calibration, ...]:
         StoreError: the store cannot be read.
     """
     judges = {spec.name: spec for spec in judges_of(run)}
-    known = ((name, store.calibrations(target_digest(spec))) for name, spec in judges.items())
-    return tuple([replace(found[-1], name=name) for name, found in known if found])
+    by_name = ((name, store.calibrations(target_digest(spec))) for name, spec in judges.items())
+    return tuple([replace(calibrations[-1], name=name) for name, calibrations in by_name if calibrations])
 
 
 def looked_at(store: Store, shown: Reported, *, reveal: bool) -> Reported:
@@ -87,7 +87,8 @@ def has_holdout(store: Store, run: Run) -> bool:
     if run.suite.split_rule is None:
         return False
     return any(
-        stored.trial.split == "holdout" and stored.verdict is not None for stored in store.trials(run.id)
+        stored_trial.trial.split == "holdout" and stored_trial.verdict is not None
+        for stored_trial in store.trials(run.id)
     )
 
 
@@ -109,25 +110,25 @@ def rows_of(store: Store, run: Run, *, reveal: bool = False) -> Iterator[Row]:
     Verdicts are of whole trials. Rows of held-out cases are sealed, unless `reveal`.
     """
     rules = rules_of(run)
-    cases = enumerate(stored.case for stored in store.cases(run.suite.content))
+    cases = enumerate(stored_trial.case for stored_trial in store.cases(run.suite.content))
     position, case = -1, Case(id="", input=())
-    for stored in store.trials(run.id):
-        if stored.verdict is None:
+    for stored_trial in store.trials(run.id):
+        if stored_trial.verdict is None:
             continue
-        while position < stored.trial.position:
-            found = next(cases, None)
-            if found is None:
+        while position < stored_trial.trial.position:
+            numbered_case = next(cases, None)
+            if numbered_case is None:
                 raise StoreError(
                     f"The store is damaged: it lacks cases of run {run.id}. Save the file of its suite "
                     f"{run.suite.title} again: `proctor suites save FILE`."
                 )
-            position, case = found
-        row = Row(trial=stored.trial, verdict=verdict_of(stored.trial, rules(case)), case=case)
+            position, case = numbered_case
+        row = Row(trial=stored_trial.trial, verdict=verdict_of(stored_trial.trial, rules(case)), case=case)
         yield row if reveal else seal(row)
 
 
 def check_endings(paths: Sequence[str]) -> None:
-    """Refuse files that no report can be written to, before anything is asked.
+    """Refuse files that no report can be written to, before anything is sent.
 
     Raises:
         UsageError: the ending of a path is that of no report, its folder is not there, or it is one itself.
@@ -137,8 +138,8 @@ def check_endings(paths: Sequence[str]) -> None:
         try:
             REPORTS.get(ending)
         except UnknownName:
-            known = " ".join(REPORTS.names())
-            message = f"Nothing can be written to {path!r}: the ending says how, one of {known}."
+            endings = " ".join(REPORTS.names())
+            message = f"Nothing can be written to {path!r}: the ending says how, one of {endings}."
             raise UsageError(message) from None
         if Path(path).is_dir():
             raise UsageError(f"{path!r} is a folder. Name a file, or remove the folder.")

@@ -1,0 +1,165 @@
+"""The half of a run that stays with the store and the listener: it counts, stores and reports trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from math import inf
+
+from msgspec.structs import replace
+
+from proctor.engines.protocol import TrialWriter
+from proctor.env_vars import masked, names_in
+from proctor.graders import GRADERS
+from proctor.model import Case, Run, Trial, Verdict
+from proctor.plan import Planned
+from proctor.plurals import counted
+from proctor.protocols import Store
+from proctor.services import events
+from proctor.services.runs.execution.target_pool import Reach
+from proctor.services.runs.planning.judge_choice import judges_of, specs_of
+from proctor.verdicts import Tally, rules_of, taken_over, verdict_of
+
+_ENDPOINT_FAILURES = frozenset({"http", "connection"})
+_MAX_HELD = 4_096
+"""Trials in memory whose errors are not stored yet."""
+
+
+class RunWriter(TrialWriter):
+    """Stores and counts the trials of one run."""
+
+    def __init__(
+        self, run: Run, store: Store, pool: Reach, listen: events.Listener, stop: Callable[[str], None]
+    ) -> None:
+        """Writes nothing.
+
+        Args:
+            run: the run, which is in the store.
+            store: where its trials are kept.
+            pool: knows the environment, and whether an endpoint fails every call.
+            listen: receives every finished trial.
+            stop: stops the run, with the reason.
+        """
+        self._run = run
+        self._store = store
+        self._pool = pool
+        self._listen = listen
+        self._stop = stop
+        self._rules = rules_of(run)
+        self.tally = Tally(self._rules, run.suite.repeats_rule, run.settings.repeats)
+        self._latest = run.started_at
+        """The latest time that the run has, which no later one may be before."""
+        self._held_back: list[tuple[Trial, Case]] = []
+        """Errors while an endpoint fails every call: perhaps they are not the trials' own."""
+        self._errors = 0
+        self._has_judges = bool(judges_of(run))
+        self._program_variables = names_in([spec.options.get("env", {}) for spec in specs_of(run)])
+        """The variables whose values are passed to programs that answer."""
+
+    def now(self) -> datetime:
+        """The time; while a clock that was set back has not caught up, the latest one of the run."""
+        self._latest = max(self._latest, datetime.now(UTC))
+        return self._latest
+
+    def is_full(self) -> bool:
+        """Whether the store has as many waiting rows as it may have."""
+        return self._store.is_full()
+
+    def store_answer(self, trial: Trial, planned_trial: Planned) -> None:
+        """Store an answer that is being graded."""
+        self._store.arrived(self._run.id, self._mask(trial, planned_trial.case))
+
+    def store_trial(self, trial: Trial, planned_trial: Planned) -> Verdict:
+        """Count and store a finished trial."""
+        return self.count(
+            _without_secret_digests(trial, planned_trial.digests), planned_trial.case, is_stored=False
+        )
+
+    def finished_at(self) -> datetime:
+        """When the run ended: when it did before, if it had finished, but not before its latest trial."""
+        return max(self._run.finished_at or self.now(), self._latest)
+
+    def count(self, trial: Trial, case: Case, *, is_stored: bool) -> Verdict:
+        """Count a trial and store it unless it is stored; errors that may be an endpoint's are held back."""
+        # Of most trials this is all: they have an answer, and no judge is called for it.
+        if is_stored or not (self._held_back or trial.output is None or self._has_judges):
+            return self._finish(trial, case, is_stored=is_stored)
+        if not self._pool.is_in_doubt():
+            self.release_held()
+        elif _may_be_endpoint_fault(trial):
+            self._held_back.append((trial, case))
+            if len(self._held_back) >= min(_MAX_HELD, self._errors_left()):
+                self.release_held()
+            return verdict_of(trial, self._rules(case))
+        return self._finish(trial, case, is_stored=is_stored)
+
+    def release_held(self) -> None:
+        """Store the errors that were held back."""
+        trials, self._held_back = self._held_back, []
+        for trial, case in trials:
+            self._finish(trial, case, is_stored=False)
+
+    def _finish(self, trial: Trial, case: Case, *, is_stored: bool) -> Verdict:
+        trial = self._mask(trial, case)
+        if not is_stored and trial.source_run is not None and trial.graded_in is None:
+            trial = replace(trial, graded_in=self._run.id)
+        if trial.source_run is None:
+            self._latest = max(self._latest, trial.started_at)
+        verdict = self.tally.add(trial, case, kept=taken_over(trial, self._run))
+        if not is_stored:
+            self._store.record(self._run.id, trial, verdict)
+            if verdict is Verdict.ERROR and not case.problems:
+                self._count_error()
+        self._listen(events.Finished(trial, verdict, self.tally.known_cost_usd))
+        return verdict
+
+    def _errors_left(self) -> float:
+        """How many more trials may end as errors before the run is stopped."""
+        max_failures = self._run.settings.max_failures
+        return inf if max_failures is None else max_failures - self._errors
+
+    def _count_error(self) -> None:
+        self._errors += 1
+        if self._errors_left() <= 0:
+            self._stop(
+                f"{counted(self._errors, 'trial')} ended as errors, as many as --max-failures allows. "
+                f"`proctor runs show {self._run.id} --failures` shows them."
+            )
+
+    def _mask(self, trial: Trial, case: Case) -> Trial:
+        """The trial with names of variables in place of their values, in answers and reasons."""
+        # What a program was given can be in any file of the workspace, and so in all that graders say.
+        names = case.variables if case.workspace is None else (*case.variables, *self._program_variables)
+        return masked(trial, names, self._pool.environ) if names else trial
+
+
+def _may_be_endpoint_fault(trial: Trial) -> bool:
+    """Whether a trial has no answer, or no reply of a judge, for a reason that may be its endpoint's."""
+    if trial.failure is not None:
+        return trial.failure.stage == "target" and trial.failure.kind in _ENDPOINT_FAILURES
+    return any(score.outcome is Verdict.UNSCORED and _may_call(score.grader) for score in trial.scores)
+
+
+def _may_call(grader: str) -> bool:
+    kind = GRADERS.get(grader)
+    return bool(kind.needs or kind.waits or kind.over_repeats)
+
+
+def _without_secret_digests(trial: Trial, digests: tuple[str, ...]) -> Trial:
+    """The trial without digests of texts that hold the values of variables, as a short value can be guessed.
+
+    A judge's prompt may hold them where the assertion does; it gets the assertion's digest.
+    """
+    if not digests or not trial.scores:
+        return trial
+    scores = [
+        score
+        if score.assertion == digest
+        else replace(
+            score,
+            assertion=digest,
+            judgments=tuple([replace(judgment, prompt_digest=digest) for judgment in score.judgments]),
+        )
+        for score, digest in zip(trial.scores, digests, strict=True)
+    ]
+    return replace(trial, scores=tuple(scores))

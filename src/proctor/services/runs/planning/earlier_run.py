@@ -1,0 +1,75 @@
+"""What resuming, retrying and regrading share: a stored run, its cases, and what differs from it by now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from proctor.errors import UsageError
+from proctor.model import Run, Settings
+from proctor.plan import Index
+from proctor.services.runs.execution.target_pool import embedder_of
+from proctor.services.runs.execution.variable_values import variables_of
+from proctor.services.runs.planning.context import PlanningContext
+from proctor.services.runs.planning.fresh import plan_suites
+from proctor.services.runs.planning.judge_choice import Wanted, specs_of
+from proctor.services.runs.planning.load_suites import index_stored_suite, load_suites
+from proctor.services.runs.planning.resume_settings import Difference, as_of, content_differences
+from proctor.services.runs.request import Request, new_id
+
+
+def check_own(run: Run) -> None:
+    """Refuse an imported run: a stranger wrote its targets, perhaps a program or an address for keys.
+
+    Raises:
+        UsageError: it is imported.
+    """
+    if run.imported is not None:
+        raise UsageError(
+            f"Run {run.id} was imported, and nobody is asked again by what a bundle says. "
+            f"`proctor run '{run.suite.name}@{run.suite.version}' --target T` asks its suite anew."
+        )
+
+
+def index_run(run: Run, context: PlanningContext) -> tuple[Index, Wanted]:
+    """The selected cases of a stored run, and which targets and judges they require."""
+    indexer, required = index_stored_suite(context.store, run.suite, run.settings)
+    return indexer.index(run.suite.split_rule, run.seat), required
+
+
+def copy_run(earlier: Run, settings: Settings, context: PlanningContext) -> Run:
+    """A new run like an earlier one, in a group of its own."""
+    return replace(
+        earlier,
+        id=new_id(),
+        group=new_id(),
+        started_at=datetime.now(UTC),
+        finished_at=None,
+        status="running",
+        prices_date=context.prices_date,
+        settings=settings,
+        tags=(),
+    )
+
+
+def suite_differences(run: Run, request: Request, context: PlanningContext) -> list[Difference]:
+    """How the suites, targets and judges that a request names differ by now from those of the run."""
+    if not request.names_suites:
+        return []
+    run_request = as_of(run, request)
+    fresh_runs = plan_suites(load_suites(run_request, context), run_request, context)
+    return [
+        difference for planned_run in fresh_runs for difference in content_differences(run, planned_run.run)
+    ]
+
+
+def environment_differences(run: Run, required: Wanted, context: PlanningContext) -> Iterator[Difference]:
+    """How the environment differs by now from that of the run, as far as the store has recorded it."""
+    for name in context.values.changed(run.id, required.variables | variables_of(specs_of(run))):
+        yield Difference("", f"the variable {name}: it had another value")
+    embedder = embedder_of(context.environ)
+    if run.embedder is not None and run.embedder != embedder:
+        text = f"the embedding model: the run has {run.embedder}, $PROCTOR_EMBEDDINGS names {embedder}"
+        yield Difference("", text, by_regrade=True)

@@ -1,0 +1,216 @@
+"""The suites that a request names, read from files or the store, and which of their cases are selected."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from proctor.errors import StoreError, SuiteError, UsageError, suggestion
+from proctor.graders import GRADERS
+from proctor.grading import bind
+from proctor.model import Problem, Settings, Suite
+from proctor.plan import Indexer
+from proctor.plurals import counted
+from proctor.protocols import Store
+from proctor.reports.problems import lines_of
+from proctor.services import events
+from proctor.services.runs.planning.context import PlanningContext
+from proctor.services.runs.planning.judge_choice import Wanted, Wishes
+from proctor.services.runs.request import Request
+from proctor.services.suites.library import saving, stored_suite
+from proctor.services.suites.load import Loaded, load_placeholder, load_source
+from proctor.services.suites.path_arguments import Located, Locator, NoSuchSuite, choice
+from proctor.services.suites.suite_sources import source_of
+
+SKIP_INVALID = "`--skip-invalid` runs the other cases and counts each of these as an error."
+"""How to run a suite with invalid cases all the same."""
+
+
+def load_suites(request: Request, context: PlanningContext) -> list[Loaded]:
+    """The suites of a request: those of the store first, then those of files, each file once.
+
+    Raises:
+        SuiteError: a suite is wrong; carries all problems of all suites.
+        UsageError: a word names no suite.
+    """
+    return _SuiteLoader(request, context).load_all()
+
+
+class _SuiteLoader:
+    """Loads the suites of one request."""
+
+    def __init__(self, request: Request, context: PlanningContext) -> None:
+        self._request = request
+        self._context = context
+        self._store = context.store
+        self._suites: list[Loaded] = []
+        self._unrecognised: list[Problem] = []
+        """Problems of files that no dialect recognises."""
+        self._errors: list[Problem] = []
+        self._unreadable: dict[Path, tuple[Problem, ...]] = {}
+
+    def load_all(self) -> list[Loaded]:
+        request = self._request
+        saved = (*request.saved, *(self._find_stored(word) for word in request.stored))
+        self._suites = [self._load_saved(suite.title, suite) for suite in saved]
+        sources = [self._locate(word) for word in request.suites]
+        paths = dict.fromkeys(
+            path for source in sources if isinstance(source, Located) for path in source.paths
+        )
+        remaining = {path.resolve() for path in paths}
+        for source in sources:
+            if isinstance(source, Loaded):
+                self._suites.append(source)
+                continue
+            self._unrecognised.extend(source.problems)
+            for path in source.paths:
+                if (file := path.resolve()) in remaining:  # else an earlier word names it too
+                    remaining.remove(file)
+                    self._add_file(path, paths)
+        several = len(self._suites) + len(self._unreadable) > 1
+        if request.skip_invalid and several and not self._unrecognised:
+            self._suites += [self._load_placeholder(path, paths) for path in self._unreadable]
+        elif self._errors or self._unreadable or self._unrecognised:
+            raise self._suite_error(several=several)
+        for loaded_suite in self._suites:
+            for line in lines_of(loaded_suite.warnings):
+                self._context.warn(line)
+        return self._suites
+
+    def _add_file(self, path: Path, paths: Collection[Path]) -> None:
+        """Load the suite of a file, and note its errors."""
+        try:
+            loaded_suite = self._load_file(path, paths)
+        except SuiteError as error:
+            self._unreadable[path] = error.problems
+            return
+        if loaded_suite.errors and self._request.skip_invalid:
+            self._unreadable[path] = loaded_suite.problems
+            return
+        self._errors.extend(loaded_suite.errors)
+        self._suites.append(loaded_suite)
+
+    def _suite_error(self, *, several: bool) -> SuiteError:
+        """The error with the problems of all suites, and where it helps a hint at `--skip-invalid`."""
+        request = self._request
+        can_skip = not (request.skip_invalid or request.regrade) and (several or _has_cases(self._suites))
+        hint = SKIP_INVALID if can_skip and not self._unrecognised else ""
+        problems = [*self._unrecognised, *self._errors, *chain(*self._unreadable.values())]
+        warnings = [problem for loaded_suite in self._suites for problem in loaded_suite.warnings]
+        return SuiteError([*problems, *warnings], hint=hint)
+
+    def _locate(self, word: str) -> Located | Loaded:
+        """The files of a word, or the suite that it names in the store; tells what else it could mean."""
+        locator = Locator(
+            is_saved=lambda name: self._store.suite(name) is not None,
+            environ=self._context.environ,
+            config=self._request.config,
+            dialect=self._request.dialect,
+            strict=self._request.strict,
+        )
+        try:
+            located = locator.find(word)
+        except NoSuchSuite as error:
+            return self._load_stored(word, error)
+        except UsageError as error:
+            raise UsageError(f"{error}{self._suggest_flag(word)}") from None
+        for line in located.warnings:
+            self._context.warn(line)
+        for line in located.notes:
+            self._context.listen(events.Told(line))
+        return located
+
+    def _load_file(self, path: Path, paths: Collection[Path]) -> Loaded:
+        request = self._request
+        writer = saving(self._store, path, others=paths)
+        try:
+            return load_source(
+                source_of(path, self._context.environ, request.config.reading(path)),
+                dialect=request.dialect,
+                writer=writer,
+                indexer=self._new_indexer(),
+                tell=partial(self._report_progress, str(path)),
+                skip_invalid=request.skip_invalid,
+            )
+        finally:
+            writer.drop()
+
+    def _load_placeholder(self, path: Path, paths: Collection[Path]) -> Loaded:
+        """The suite of a file in which nothing can be read: one case, which is an error."""
+        writer = saving(self._store, path, others=paths)
+        errors = [problem for problem in self._unreadable[path] if problem.level == "error"]
+        try:
+            return load_placeholder(path, errors, writer=writer, indexer=self._new_indexer())
+        finally:
+            writer.drop()
+
+    def _load_stored(self, word: str, error: NoSuchSuite) -> Loaded:
+        """The suite that was last saved under that name, without its file; else raises the error."""
+        suite = stored_suite(self._store, word)
+        if suite is None:
+            raise UsageError(f"{error}{self._suggest_flag(word)}")
+        for line in choice(word, f"the suite {suite.title} of the store"):
+            self._context.listen(events.Told(line))
+        return self._load_saved(word, suite)
+
+    def _find_stored(self, word: str) -> Suite:
+        """The suite of the store that a word names, whatever files there are."""
+        suite = stored_suite(self._store, word)
+        if suite is None:
+            names = sorted({version.suite.name for version in self._store.versions()})
+            raise UsageError(f"There is no suite {word!r} in the store. {suggestion(word, names)}")
+        return suite
+
+    def _load_saved(self, word: str, suite: Suite) -> Loaded:
+        indexer, required = index_stored_suite(self._store, suite, self._request.settings)
+        return Loaded(path=word, suite=suite, indexer=indexer, wanted=required, problems=())
+
+    def _suggest_flag(self, word: str) -> str:
+        """What to write where a word is no suite but the value of a flag that takes one only with `=`."""
+        request = self._request
+        if "keep_workspaces" in request.explicit and word in ("none", "failed", "all"):
+            return f" If you mean the flag: write --keep-workspaces={word}."
+        if request.behind.get(word) == "--attest":
+            return f" If you mean the folder of the bundles: write --attest={word}."
+        try:
+            self._store.run(word)
+        except StoreError:
+            return ""
+        return f" If you mean the run: write --resume={word}."
+
+    def _new_indexer(self) -> Indexer:
+        return Indexer(self._request.settings.selection, self._request.settings.repeats)
+
+    def _report_progress(self, path: str, cases: int) -> None:
+        self._context.listen(events.Reading(path, cases))
+
+
+def _has_cases(suites: Iterable[Loaded]) -> bool:
+    """Whether anything in the suites is a case, right or wrong."""
+    return any(
+        loaded_suite.suite.case_count or any(problem.row or problem.case for problem in loaded_suite.errors)
+        for loaded_suite in suites
+    )
+
+
+def index_stored_suite(store: Store, suite: Suite, settings: Settings) -> tuple[Indexer, Wanted]:
+    """Which cases of a stored suite are selected, and which targets and judges they require.
+
+    Raises:
+        StoreError: the store lacks cases of it, as a repaired store may.
+    """
+    indexer, requirements = Indexer(settings.selection, settings.repeats), Wishes()
+    count = 0
+    for stored_case in store.cases(suite.content):
+        count += 1
+        if indexer.add(stored_case.case):
+            graders = (bind(assertion, GRADERS.get) for assertion in stored_case.case.assertions)
+            requirements.add(stored_case.case, graders)
+    if count < suite.case_count:
+        raise StoreError(
+            f"The store has {count:,} of the {counted(suite.case_count, 'case')} of suite {suite.title}. "
+            "Save its file again first: `proctor suites save FILE`."
+        )
+    return indexer, requirements.wanted

@@ -1,0 +1,68 @@
+"""A request to the runs that are to be made: fresh, resumed, retried or regraded."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from proctor.errors import UsageError
+from proctor.protocols import Store
+from proctor.services.runs.planning.context import PlanningContext
+from proctor.services.runs.planning.planned_run import PlannedRun
+from proctor.services.runs.request import Request, check_group, new_id
+
+
+def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
+    """The runs that a request asks for, in order. Reads suites and stored runs, and calls no target.
+
+    Raises:
+        SuiteError: a suite is wrong; carries all problems of all suites.
+        UsageError: a word names no suite, target or run.
+        NothingSelected: the selection leaves no case of any suite.
+    """
+    if request.resume is not None and request.retry_errors:
+        raise UsageError("Give either --resume or --retry-errors, not both.")
+    request = replace(request, group=_choose_group(request, context.store))
+    _check_duplicates(request.targets, "--target", "--repeat")
+    _check_duplicates(request.judges, "--judge", "--judge-repeat")
+    # Most runs are fresh: the other three are imported when they are asked for.
+    if request.regrade:
+        from proctor.services.runs.planning.regrade import plan_regrade
+
+        return plan_regrade(request, context)
+    if request.retry_errors:
+        from proctor.services.runs.planning.retry import plan_retry
+
+        return plan_retry(request, context)
+    if request.resume is not None:
+        from proctor.services.runs.planning.resume import plan_resume
+
+        return plan_resume(request, context)
+    from proctor.services.runs.planning.fresh import plan_fresh
+
+    return plan_fresh(request, context)
+
+
+def _choose_group(request: Request, store: Store) -> str:
+    """The id of the group of the new runs.
+
+    Raises:
+        UsageError: the request names a malformed id, one in use, or a stored run to take up.
+    """
+    if request.group is None:
+        return new_id()
+    check_group(request.group)
+    if request.resume is not None or request.retry_errors:
+        raise UsageError("A run that is taken up again keeps its group. Leave --group out.")
+    if any(request.group in (run.group, run.id) for run in store.runs()):
+        raise UsageError(
+            f"There is a group or a run {request.group!r} in the store already. Name another one with "
+            "--group, or leave it out."
+        )
+    return request.group
+
+
+def _check_duplicates(words: tuple[str, ...], flag: str, repeat_flag: str) -> None:
+    """Refuse a word that is given twice: the second would get the same calls and agree with the first."""
+    for word in words:
+        if words.count(word) > 1:
+            raise UsageError(f"{flag} {word} is given twice. To ask it more often, use {repeat_flag}.")

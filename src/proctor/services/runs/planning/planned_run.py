@@ -1,0 +1,19 @@
+"""One run that is to be made: what planning gives to execution."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from proctor.model import Run
+from proctor.plan import Index
+from proctor.services.runs.planning.judge_choice import Wanted
+
+
+class PlannedRun(Struct, frozen=True, kw_only=True):
+    """One run that is to be made or continued."""
+
+    run: Run
+    index: Index
+    required: Wanted
+    earlier_run: Run | None = None
+    """The run whose trials are reused; the run itself when it is continued."""

@@ -1,0 +1,94 @@
+"""The answers of a stored run graded again, by its own suite or by another one; no target is called."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from proctor.errors import UsageError
+from proctor.model import Run, Suite
+from proctor.services.runs.execution.target_pool import embedder_of
+from proctor.services.runs.planning.context import PlanningContext
+from proctor.services.runs.planning.earlier_run import copy_run
+from proctor.services.runs.planning.judge_choice import JudgeSelection, Wanted, select_judges
+from proctor.services.runs.planning.load_suites import index_stored_suite, load_suites
+from proctor.services.runs.planning.planned_run import PlannedRun
+from proctor.services.runs.request import Request
+
+
+def plan_regrade(request: Request, context: PlanningContext) -> list[PlannedRun]:
+    """A new run that grades the answers of the run that the request names.
+
+    Raises:
+        SuiteError: the suite is wrong.
+        UsageError: several suites are named; a variable has another value by now; or the run is imported,
+            needs a judge, and none is named.
+    """
+    earlier = context.store.run(request.regrade or "")
+    suite = _choose_suite(earlier, request, context)
+    if earlier.status != "finished":
+        context.warn(f"Run {earlier.id} has not finished: what it did not ask is ERROR in this one.")
+    # What was sent stays as it was; only what decides verdicts may change.
+    names = request.explicit - {"selection", "repeats"}
+    changes = {name: getattr(request.settings, name) for name in names} | {"reuse": False, "cache": False}
+    settings = replace(earlier.settings, **changes)
+    indexer, required = index_stored_suite(context.store, suite, settings)
+    index = indexer.index(suite.split_rule, earlier.seat)
+    changed_variables = context.values.changed(earlier.id, required.variables)
+    if changed_variables:
+        raise UsageError(
+            f"Run {earlier.id} had another value of {', '.join(changed_variables)}. Set it as it was, or "
+            f"start a new run: proctor run '{suite.name}@{suite.version}' --target T."
+        )
+    selection = _select_judges_again(earlier, suite.folder, required, request, context)
+    for message in selection.warnings:
+        context.warn(message)
+    run = replace(
+        copy_run(earlier, settings, context),
+        suite=suite,
+        judges=selection.judges,
+        judges_given=selection.judges_given,
+        named_judges=selection.named_judges,
+        embedder=embedder_of(context.environ) if "embedder" in required.needs else None,
+        planned=index.planned,
+        regrade_of=earlier.id,
+        warnings=selection.warnings,
+    )
+    return [PlannedRun(run=run, index=index, required=required)]
+
+
+def _choose_suite(earlier: Run, request: Request, context: PlanningContext) -> Suite:
+    """The suite that the answers are graded by: the one that is named, else the run's own."""
+    if not request.suites:
+        return earlier.suite
+    suites = load_suites(request, context)
+    if len(suites) > 1:
+        raise UsageError("Name one suite by which the answers are graded, and not several.")
+    # The split stays that of the run, so that grading again opens nothing that is sealed.
+    return replace(suites[0].suite, split_rule=earlier.suite.split_rule, no_holdout=earlier.suite.no_holdout)
+
+
+def _select_judges_again(
+    earlier: Run, folder: str, required: Wanted, request: Request, context: PlanningContext
+) -> JudgeSelection:
+    """The judges of answers that are graded again: those that are named, else those of the run."""
+    names = context.names.near(folder)
+    judges = tuple(names.spec(word, request.judge_params, judged=False) for word in request.judges)
+    if earlier.imported is not None:
+        if not judges and "judge" in required.needs:
+            raise UsageError(
+                f"Run {earlier.id} was imported, and who judged it is what its maker wrote. Say with "
+                "--judge who is to judge now."
+            )
+    elif not judges and not request.suites:
+        return JudgeSelection(
+            judges=earlier.judges,
+            judges_given=earlier.judges_given,
+            named_judges=earlier.named_judges,
+        )
+    elif not judges and earlier.judges_given:
+        judges = earlier.judges
+    without_targets = replace(required, targets=frozenset())
+    params = earlier.target.params
+    return select_judges(
+        without_targets, earlier.target, judges, path=folder, params=params, resolve=names.spec
+    )

@@ -1,0 +1,32 @@
+"""A new run of what went wrong in a stored one; everything else is reused from it."""
+
+from __future__ import annotations
+
+from proctor.services.runs.planning.context import PlanningContext
+from proctor.services.runs.planning.earlier_run import (
+    check_own,
+    copy_run,
+    environment_differences,
+    index_run,
+    suite_differences,
+)
+from proctor.services.runs.planning.planned_run import PlannedRun
+from proctor.services.runs.planning.resume_settings import check_same, taken_up
+from proctor.services.runs.request import Request
+
+
+def plan_retry(request: Request, context: PlanningContext) -> list[PlannedRun]:
+    """A new run of the trials that ended as errors, or without a score, in the run that the request names.
+
+    Raises:
+        SuiteError: a suite is wrong; carries all problems of all suites.
+        UsageError: the run is imported, or the request asks for what the run has otherwise.
+    """
+    earlier = context.store.run(request.retry_errors or "")
+    check_own(earlier)
+    differences = suite_differences(earlier, request, context)
+    index, required = index_run(earlier, context)
+    differences += environment_differences(earlier, required, context)
+    check_same(earlier, request, differences, retried=True)
+    run = copy_run(earlier, taken_up(earlier, request, retried=True), context)
+    return [PlannedRun(run=run, index=index, required=required, earlier_run=earlier)]

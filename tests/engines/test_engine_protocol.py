@@ -1,0 +1,88 @@
+"""The door to engines: the smallest worker and writer, every engine of the table, and plain data."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from proctor.engines import ENGINES
+from proctor.engines.protocol import RunWork, TrialWorker, TrialWriter
+from proctor.model import Case, Judgment, Message, Output, Run, Score, Suite, TargetSpec, Trial, Verdict
+from proctor.plan import Planned
+
+WORK = RunWork(
+    run=Run(
+        id="r",
+        group="g",
+        suite=Suite(name="s", dialect="proctor"),
+        target=TargetSpec(name="echo", kind="echo", options={"env": {"KEY": "${{ KEY }}"}}),
+        started_at=datetime(2026, 3, 1, 12, tzinfo=UTC),
+    ),
+    variables=frozenset({"NAME"}),
+    max_concurrency=2,
+)
+
+
+class Echo(TrialWorker, TrialWriter):
+    """The smallest part that an engine can bring together."""
+
+    def __init__(self) -> None:
+        self.trials: list[Trial] = []
+
+    async def answer(self, planned: Planned, workspace: str | None) -> Output:
+        return Output(text=planned.case.input[0].content)
+
+    async def grade(self, planned: Planned, output: Output, workspace: str | None) -> tuple[Score, ...]:
+        return (Score(grader="g", name=output.text, value=1.0, outcome=Verdict.PASS),)
+
+    def store_trial(self, trial: Trial, planned: Planned) -> Verdict:
+        self.trials.append(trial)
+        return Verdict.PASS
+
+
+def planned_trials(count: int) -> Iterator[Planned]:
+    for position in range(count):
+        case = Case(id=f"c{position}", input=(Message(role="user", content=f"question {position}"),))
+        judgment = Judgment(judge="j", prompt_digest="sha256:2", passed=True)
+        yield Planned(
+            case=case,
+            position=position,
+            repeat=0,
+            repeats=1,
+            split="dev",
+            sent="sha256:0",
+            known={"sha256:1": (judgment,)},
+        )
+
+
+@pytest.mark.parametrize("name", ENGINES.names())
+def test_every_engine_makes_each_trial_once(name: str) -> None:
+    parts = Echo()
+    asyncio.run(ENGINES.get(name)(WORK, parts, parts).run(planned_trials(5)))
+    answers = {trial.case_id: trial.output and trial.output.text for trial in parts.trials}
+    assert answers == {f"c{number}": f"question {number}" for number in range(5)}
+    assert [trial.scores[0].name for trial in parts.trials] == [f"question {number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("name", ENGINES.names())
+def test_every_engine_can_be_stopped_with_a_reason(name: str) -> None:
+    parts = Echo()
+
+    async def stop_first() -> None:
+        engine = ENGINES.get(name)(WORK, parts, parts)
+        engine.stop("The budget is spent.")
+        await engine.run(planned_trials(5))
+        assert engine.stopped
+        assert engine.stop_reason == "The budget is spent."
+
+    asyncio.run(stop_first())
+    assert parts.trials == []
+
+
+def test_a_worker_elsewhere_gets_plain_data() -> None:
+    trials = list(planned_trials(3))
+    assert pickle.loads(pickle.dumps((WORK, trials))) == (WORK, trials)
