@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from proctor.cli.commands.attest import name_of, own_key
-from proctor.cli.echo import say
+from proctor.cli.echo import echo
 from proctor.cli.options import keys_path
 from proctor.errors import UsageError
 from proctor.protocols import Store
@@ -18,7 +18,7 @@ from proctor.services.bundles.attest import bundled, shows_held_out
 from proctor.services.runs.reading.report import keep_look
 
 
-class Attested:
+class RunAttester:
     """Writes the bundles of one command. Whatever could hinder that is found out before anything is asked."""
 
     def __init__(self, folder: str, *, public: bool, sign_key: str | None, quiet: bool) -> None:
@@ -41,31 +41,31 @@ class Attested:
         _check_folder(self._folder)
         self._key = own_key(sign_key, keys_path(None))
 
-    def of(self, store: Store, shown: Reported) -> Reported:
+    def attest(self, store: Store, shown: Reported) -> Reported:
         """The run with the path of its bundle, which is written now; without one if it was cut short."""
         run = shown.run
         if run.status != "finished":
-            say(f"Run {run.id} was cut short, so no bundle of it was written.", err=True)
+            echo(f"Run {run.id} was cut short, so no bundle of it was written.", err=True)
             return shown
         path = self._folder / name_of(run.id, public=self._public)
         try:
             statement = bundled(store, run, path, public=self._public, key=self._key, told=self._tell)
         except UsageError as error:
             self.failed = True
-            say(f"Run {run.id} is stored, and has no bundle. {error}", err=True)
+            echo(f"Run {run.id} is stored, and has no bundle. {error}", err=True)
             return shown
         if "holdout" not in shown.tally.splits and shows_held_out(run, statement):
             keep_look(store, run, "reveal")
         self._tell(f"Bundle: {path}")
         return replace(shown, bundle=str(path))
 
-    def reveals(self, shown: Reported) -> bool:
+    def shows_holdout(self, shown: Reported) -> bool:
         """Whether the bundle of the run shows what is held out."""
         return shown.bundle is not None and not self._public
 
     def _tell(self, line: str) -> None:
         if not self._quiet:
-            say(line, err=True)
+            echo(line, err=True)
 
 
 def _check_folder(folder: Path) -> None:

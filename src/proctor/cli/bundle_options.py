@@ -11,7 +11,7 @@ import click
 from proctor.cli.options import keys_option, keys_path
 
 if TYPE_CHECKING:
-    from proctor.services.bundles.import_records import Wants
+    from proctor.services.bundles.import_records import ImportOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,7 +29,7 @@ def bundle_options(function: F) -> F:
     )(function)
 
 
-def wants_of(given: dict[str, Any], *, judged: bool = False) -> Wants:
+def wants_of(given: dict[str, Any], *, judged: bool = False) -> ImportOptions:
     """What these flags ask of a bundle.
 
     Args:
@@ -41,12 +41,12 @@ def wants_of(given: dict[str, Any], *, judged: bool = False) -> Wants:
         SuiteError: the targets file is wrong.
     """
     from proctor.bundles.trust_store import trusted
-    from proctor.services.bundles.import_records import Wants, own_targets
+    from proctor.services.bundles.import_records import ImportOptions, read_target_names
 
-    return Wants(
+    return ImportOptions(
         trusted=trusted(keys_path(given["keys"])),
         require_signature=given["require_signature"],
         allow_programs=given["allow_programs"],
-        own_targets=own_targets(os.environ),
+        own_targets=read_target_names(os.environ),
         judged=judged,
     )

@@ -19,13 +19,13 @@ _NEVER = frozenset(
 """Flags that belong to one command and to no project."""
 
 
-class Configured(click.Command):
+class ConfigDefaultsCommand(click.Command):
     """Takes what the command line leaves open from `proctor.toml`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, with the file's values in the place of defaults."""
         if not set(args) & set(self.get_help_option_names(ctx)):
-            config = config_of()
+            config = load_cli_config()
             ctx.obj = config
             ctx.default_map = {**self._defaults(ctx, config), **(ctx.default_map or {})}
         return super().parse_args(ctx, args)
@@ -63,7 +63,7 @@ def _kind(param: click.Parameter) -> tuple[Any, str]:
     return str, "a text"
 
 
-def config_of() -> Config:
+def load_cli_config() -> Config:
     """The project's `proctor.toml`.
 
     Raises:

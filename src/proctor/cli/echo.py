@@ -8,7 +8,7 @@ import sys
 import click
 
 
-def say(text: str = "", *, err: bool = False) -> None:
+def echo(text: str = "", *, err: bool = False) -> None:
     """Print a line; where its reader has gone, as with `| head`, nothing more is said and work goes on.
 
     All text passes here, so that none of it can act on a terminal or on a CI system that reads the log.
@@ -27,14 +27,14 @@ def say(text: str = "", *, err: bool = False) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def say_line(line: str, *, err: bool = False) -> None:
+def echo_line(line: str, *, err: bool = False) -> None:
     r"""Print what is one line, also where foreign text in it has line ends; these are shown as `\n`."""
-    say(line.replace("\n", r"\n"), err=err)
+    echo(line.replace("\n", r"\n"), err=err)
 
 
-def tell(line: str) -> None:
+def echo_err(line: str) -> None:
     """Print a line to stderr."""
-    say_line(line, err=True)
+    echo_line(line, err=True)
 
 
 def warning(message: str) -> str:
@@ -45,7 +45,7 @@ def warning(message: str) -> str:
     return line if ": warning: " in line else f"proctor: warning: {line}"
 
 
-def say_json(text: str) -> None:
+def echo_json(text: str) -> None:
     r"""Print JSON; where stdout is not UTF-8, with everything beyond ASCII as `\u` escapes."""
     if (sys.stdout.encoding or "").lower().replace("_", "-") not in ("utf-8", "utf8"):
         import json
@@ -54,12 +54,12 @@ def say_json(text: str) -> None:
         text = re.sub(r"[^\x00-\x7f]+", lambda found: json.dumps(found[0])[1:-1], text)
     from proctor.safe_text import json_text
 
-    say(json_text(text.removesuffix("\n")))
+    echo(json_text(text.removesuffix("\n")))
 
 
-def say_document(document: bytes) -> None:
+def echo_document(document: bytes) -> None:
     """Print a document that is data, in UTF-8: exactly, but where a terminal would act on it."""
     if sys.stdout.isatty():
-        say(document.decode().removesuffix("\n"))
+        echo(document.decode().removesuffix("\n"))
     else:
         click.echo(document, nl=False)

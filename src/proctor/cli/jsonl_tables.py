@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from proctor.cli.echo import say, say_json
+from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import show
 from proctor.cli.output_files import drawn, ending_of, write_output
 from proctor.errors import UsageError
@@ -36,7 +36,7 @@ class Table(NamedTuple):
 
 
 @contextmanager
-def reading(path: str) -> Iterator[str]:
+def open_input(path: str) -> Iterator[str]:
     """A file for as long as it is read; of a pipe or `-` for stdin, which can be read only once, a copy.
 
     Raises:
@@ -69,7 +69,7 @@ def labels_of(paths: Collection[str]) -> list[str]:
     return names if len(set(names)) == len(names) else [one_line(path) for path in paths]
 
 
-def give(
+def write_outputs(
     paths: Sequence[str],
     *,
     as_data: bool,
@@ -102,7 +102,7 @@ def give(
     for path, text in texts:
         write_output(path, text)
     if as_data:
-        say_json(_as_json(data))
+        echo_json(_as_json(data))
 
 
 def _as_json(data: Mapping[str, Any]) -> str:
@@ -111,14 +111,14 @@ def _as_json(data: Mapping[str, Any]) -> str:
     return json_text(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def tell_dropped(path: str, dropped: Sequence[DroppedRow]) -> None:
+def warn_dropped(path: str, dropped: Sequence[DroppedRow]) -> None:
     """Say on stderr which lines of a file were left out, and why; beyond the first few, how many."""
     for row in dropped[:MOST_TOLD]:
-        say(f"{path}:{row.line}: warning: {one_line(row.reason)}", err=True)
+        echo(f"{path}:{row.line}: warning: {one_line(row.reason)}", err=True)
     if len(dropped) > MOST_TOLD:
         more = len(dropped) - MOST_TOLD
         lines = "line was" if more == 1 else "lines were"
-        say(f"{path}: warning: {more:,} more {lines} left out; --json has them all.", err=True)
+        echo(f"{path}: warning: {more:,} more {lines} left out; --json has them all.", err=True)
 
 
 def as_text(tables: Sequence[Table], width: int | None = None) -> Iterator[str]:

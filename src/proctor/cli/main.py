@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from proctor import __version__
-from proctor.cli.echo import say, say_json
+from proctor.cli.echo import echo, echo_json
 from proctor.cli.interrupts import LISTS, interrupted_json, keep_exit_code, raise_at_signals
 from proctor.errors import BundleError, ExitCode, ProctorError, SuiteError
 
@@ -124,7 +124,7 @@ def _invoke_and_flush(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.OK
         if error.errno != EPIPE:
-            say(f"proctor: error: The output cannot be written: {error.strerror}.", err=True)
+            echo(f"proctor: error: The output cannot be written: {error.strerror}.", err=True)
             code = ExitCode.USAGE
     return code
 
@@ -145,13 +145,13 @@ def _invoke(arguments: list[str]) -> int:
         message = str(error)
         if not isinstance(error, SuiteError):  # whose problems are a line each
             message = message.replace("\n", "\n  ")
-        say(_as_error(message), err=True)
+        echo(_as_error(message), err=True)
         return error.exit_code
     except Exception as error:
         full = isinstance(error, OSError) and error.errno in _NO_MORE
         if full or os.environ.get("PROCTOR_DEBUG") == "1":
             raise
-        say(
+        echo(
             f"Proctor broke: {type(error).__name__}: {error}. This is a fault of Proctor, not of your suite. "
             "Run again with PROCTOR_DEBUG=1 to see where, and report it.",
             err=True,
@@ -163,8 +163,8 @@ def _invoke(arguments: list[str]) -> int:
 def _end_interrupted(arguments: list[str]) -> ExitCode:
     keep_exit_code(ExitCode.INTERRUPTED)
     if "--json" in arguments:
-        say_json(interrupted_json(arguments))
-    say("Interrupted.", err=True)
+        echo_json(interrupted_json(arguments))
+    echo("Interrupted.", err=True)
     return ExitCode.INTERRUPTED
 
 
@@ -195,7 +195,7 @@ def _refuse(arguments: list[str], message: str, error: click.ClickException) -> 
     context = getattr(error, "ctx", None)
     hint = f" See `{context.command_path} --help`." if context is not None else ""
     message = message.replace("\n", "\n  ")
-    say(_as_error(f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}"), err=True)
+    echo(_as_error(f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}"), err=True)
     return ExitCode.USAGE
 
 
@@ -204,7 +204,7 @@ def _tell_json(arguments: list[str], problems: list[dict[str, Any]], code: ExitC
     if "--json" not in arguments:
         return
     nothing: dict[str, Any] = {name: [] for name in LISTS.get(arguments[0], ("runs",))}
-    say_json(json.dumps({**nothing, "errors": problems, "exit_code": int(code)}, ensure_ascii=False))
+    echo_json(json.dumps({**nothing, "errors": problems, "exit_code": int(code)}, ensure_ascii=False))
 
 
 def _problems(error: ProctorError) -> list[dict[str, Any]]:

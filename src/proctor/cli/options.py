@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from proctor.cli.echo import say_line, tell
+from proctor.cli.echo import echo_err, echo_line
 
 if TYPE_CHECKING:
     from proctor.protocols import Store
@@ -68,9 +68,9 @@ def reveal_option(function: F) -> F:
 
 
 def _store_of_project() -> str | None:
-    from proctor.cli.config_defaults import config_of
+    from proctor.cli.config_defaults import load_cli_config
 
-    store: str | None = config_of().flags.get("store")
+    store: str | None = load_cli_config().flags.get("store")
     return store
 
 
@@ -103,8 +103,8 @@ def open_store(given: str | None, *, must_exist: bool = False, writes: bool = Fa
     new_folder = not given and path.parent.name == ".proctor" and not path.parent.exists()
     if writes:
         check_writable(path)
-    store = STORES.get("sqlite")(str(path), tell)
-    store.on_wait(tell)
+    store = STORES.get("sqlite")(str(path), echo_err)
+    store.on_wait(echo_err)
     if new_folder:  # runs are no part of a repository unless somebody wants them to be
         (path.parent / ".gitignore").write_text(_KEPT_OUT, encoding="utf-8")
     try:
@@ -141,9 +141,9 @@ def is_saved(given: str | None) -> Callable[[str], bool]:
 def tell_located(located: Located) -> None:
     """Print what the user is to know of the files of a word, to stderr."""
     for line in located.warnings:
-        tell(f"proctor: warning: {line}")
+        echo_err(f"proctor: warning: {line}")
     for line in located.notes:
-        tell(line)
+        echo_err(line)
 
 
 def keys_option(function: F) -> F:
@@ -172,7 +172,7 @@ def show(lines: Iterable[str]) -> None:
     """Print lines, with colour where a person reads them."""
     if not sys.stdout.isatty():
         for line in lines:
-            say_line(line)
+            echo_line(line)
         return
     from proctor.cli.colours import coloured
 

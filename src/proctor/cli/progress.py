@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from proctor.cli.echo import say, warning
+from proctor.cli.echo import echo, warning
 from proctor.model import Verdict
 from proctor.reports.formatting import cost, seconds
 from proctor.reports.runs.console import opening
@@ -79,7 +79,7 @@ class Progress:
         self._fetched = name if ended else None
         words = f"{done / 1e6:.0f} of {total / 1e6:.0f} MB"
         if self._bar is None:
-            say(f"{name}: {words}", err=True)
+            echo(f"{name}: {words}", err=True)
         else:
             self._bar.draw(f"Fetching {name}", done, total, words)
 
@@ -87,7 +87,7 @@ class Progress:
         if self._bar is not None:
             self._bar.above(line)
         else:
-            say(line, err=True)
+            echo(line, err=True)
 
     def close(self) -> None:
         """Take the bar away."""
@@ -111,7 +111,7 @@ class Progress:
         if self._quiet or now - self._told < _FIRST_LINE_S:
             return
         self._told = now
-        say(line, err=True)
+        echo(line, err=True)
 
     def _tell(self) -> None:
         every = _LINE_EVERY_S if self._bar is None else _DRAW_EVERY_S
@@ -126,7 +126,7 @@ class Progress:
         if self._bar is not None:
             self._bar.draw(None, done, self._total, words)
         else:
-            say(f"{done:,}/{self._total:,} · {words}", err=True)
+            echo(f"{done:,}/{self._total:,} · {words}", err=True)
 
     def _words(self) -> str:
         counts = self._counts
@@ -164,7 +164,7 @@ class _Bar:
                 terminal_text(line), markup=False, emoji=False, highlight=False, soft_wrap=True
             )
         else:
-            say(line, err=True)
+            echo(line, err=True)
 
     def stop(self) -> None:
         if self._progress is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.echo import say, say_json
+from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import open_store, show, store_path
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, SuiteError
@@ -31,7 +31,7 @@ from proctor.verdicts import worst
 if TYPE_CHECKING:
     from types import FrameType
 
-    from proctor.cli.attest_after_run import Attested
+    from proctor.cli.attest_after_run import RunAttester
 
 _MAX_BLOCKED_S = 1.0
 """How long code may keep the event loop from handling a signal."""
@@ -45,7 +45,7 @@ def make_and_tell(
     as_json: bool,
     quiet: bool,
     reveal: bool,
-    attested: Attested | None = None,
+    attested: RunAttester | None = None,
 ) -> int:
     """Make the runs of a request, print them and write them; the exit code is given back.
 
@@ -71,8 +71,8 @@ def make_and_tell(
             for one in done:
                 runs.append(reported(opened, one.run, one.tally, reveal=reveal))
                 if attested is not None:
-                    runs[-1] = attested.of(opened, runs[-1])
-                opens = reveal or (attested is not None and attested.reveals(runs[-1]))
+                    runs[-1] = attested.attest(opened, runs[-1])
+                opens = reveal or (attested is not None and attested.shows_holdout(runs[-1]))
                 if plain or as_json or outputs or runs[-1].bundle is not None:
                     runs[-1] = looked_at(opened, runs[-1], reveal=opens)
                 if plain:
@@ -87,16 +87,16 @@ def make_and_tell(
     finally:
         progress.close()
     if as_json:
-        say_json(json.summary(runs))
+        echo_json(json.summary(runs))
     if session.not_begun:
-        say(f"Not begun: {', '.join(session.not_begun)}.", err=True)
+        echo(f"Not begun: {', '.join(session.not_begun)}.", err=True)
         return ExitCode.INTERRUPTED
     codes = [run.exit_code for run in runs]
     return worst([*codes, ExitCode.USAGE] if attested is not None and attested.failed else codes)
 
 
 def _say_apart(line: str) -> None:
-    say(line + "\n")
+    echo(line + "\n")
 
 
 def _tell_of_rest(run: Reported, given_store: str | None) -> None:
@@ -105,8 +105,8 @@ def _tell_of_rest(run: Reported, given_store: str | None) -> None:
         store = f" --store {shlex.quote(given_store)}" if given_store else ""
         kept = run.tally.all.total
         if run.run.stopped:
-            say(f"proctor: error: {run.run.stopped}", err=True)
-        say(
+            echo(f"proctor: error: {run.run.stopped}", err=True)
+        echo(
             f"Stopped: {kept:,} of {run.run.planned:,} trials are kept. "
             f"Continue with: proctor run --resume={run.run.id}{store}",
             err=True,
@@ -115,11 +115,11 @@ def _tell_of_rest(run: Reported, given_store: str | None) -> None:
 
 def _refuse(error: SuiteError, *, as_json: bool) -> int:
     for line in lines_of(error.problems):
-        say(line, err=True)
+        echo(line, err=True)
     if error.hint:
-        say(error.hint, err=True)
+        echo(error.hint, err=True)
     if as_json:
-        say_json(json.refusal(error.problems))
+        echo_json(json.refusal(error.problems))
     return ExitCode.USAGE
 
 

@@ -68,10 +68,10 @@ def asked(desk: Desk, site: Site, question: Question) -> Task[Read]:
 def _read(store: Store, memory: Memory, question: Question, told: Told) -> Read:
     comparing.check_comparable(store, question.runs, by_digest=question.by_digest)
     facts = memory.facts(store, question.runs, by_digest=question.by_digest, told=told)
-    whole = comparing.against_one_another(facts, split=question.split, by=question.by)
+    whole = comparing.compare_pairwise(facts, split=question.split, by=question.by)
     return Read(
         compared=whole,
-        held_out=tuple(comparing.held_out(facts, question.split)) if whole.shows_rates else (),
+        held_out=tuple(comparing.holdout_runs(facts, question.split)) if whole.shows_rates else (),
         spoken=tuple(replace(one, cases=()) for one in facts),
         places={} if whole.ranking is not None else _places(whole.comparisons[0], facts[0]),
     )
@@ -138,7 +138,7 @@ class Memory:
             def telling(count: int, _of: int, before: int = done) -> None:
                 told(before + count, max(total, before + count))
 
-            (one,) = comparing.gathered(store, [run], by_digest=by_digest, told=telling)
+            (one,) = comparing.load_outcomes(store, [run], by_digest=by_digest, told=telling)
             done += one.trials
             found[run.id] = one
             if run.status == "finished":

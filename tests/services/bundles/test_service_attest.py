@@ -28,7 +28,7 @@ from proctor.proof.statement import CONFIG, ENVELOPE, FILES, SUITE, TRIALS, Stat
 from proctor.services import events
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.countersign import countersign
-from proctor.services.bundles.prove import Wanted, prove
+from proctor.services.bundles.prove import ProofCollector, prove
 from proctor.services.bundles.verify import verify
 from proctor.services.runs.reading.report import keep_looks
 from proctor.stores.sqlite.store import SqliteStore, open_store
@@ -540,7 +540,7 @@ def proved(path: str) -> Proved:
 
 def write_proof(store: SqliteStore, run: Run, case_id: str, key: SigningKey | None, **fields: Any) -> str:
     repeat, public = fields.get("repeat", 0), fields.get("public", False)
-    prove(store, run, Wanted(case_id, repeat, Path("proof.json")), public=public, key=key)
+    prove(store, run, ProofCollector(case_id, repeat, Path("proof.json")), public=public, key=key)
     return "proof.json"
 
 

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from proctor.cli.certify.output import reach_of
-from proctor.cli.echo import say_json, tell
+from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import open_store, show, store_path
 from proctor.cli.output_files import check_outputs, drawn, ending_of, write_output
 from proctor.cli.progress import Progress
@@ -23,7 +23,13 @@ from proctor.protocols import Store
 from proctor.reports.certificates import of_judge
 from proctor.reports.formatting import as_json, cost
 from proctor.safe_text import one_line
-from proctor.services.judges.calibrate import Calibrated, Calibrating, Difference, asks, is_asked
+from proctor.services.judges.calibrate import (
+    Calibrated,
+    Calibrating,
+    Difference,
+    needs_judge,
+    prompt_variants,
+)
 from proctor.services.judges.label_export import no_labels, stored_labels
 from proctor.services.judges.label_files import read_labels
 from proctor.services.judges.labelled_answers import Found, find_answers
@@ -40,7 +46,7 @@ _LISTED = 10
 _LONGEST = 160
 
 
-class LeftOut(NamedTuple):
+class SkippedLabels(NamedTuple):
     """What the file of labels has besides answers that were judged."""
 
     open: int
@@ -69,10 +75,10 @@ def certify_judge(**given: Any) -> int:
         with redirect_stdout(sys.stderr):  # what a function of the user's prints is no part of this
             done = asyncio.run(_calibrated(spec, found, given))
         _keep(store, found, done)
-    told = LeftOut(labels.open, found.unjudged, labels.gone)
+    told = SkippedLabels(labels.open, found.unjudged, labels.gone)
     code = ExitCode.INTERRUPTED if done.left else _exit_code(done.calibration, given["allow_errors"])
     if given["as_json"]:
-        say_json(as_json({**_data(done, told), "exit_code": int(code)}))
+        echo_json(as_json({**_data(done, told), "exit_code": int(code)}))
     else:
         show(_lines(done, told))
     for path in outputs:
@@ -92,8 +98,8 @@ async def _calibrated(spec: TargetSpec, found: Found, given: Mapping[str, Any]) 
     progress = Progress(quiet=False, say=lambda _line: None)
     reach = reach_of(given, progress)
     repeats = given["repeats"] or REPEATS
-    answers = sum(map(is_asked, found.answers))
-    total = answers * len(asks(repeats))
+    answers = sum(map(needs_judge, found.answers))
+    total = answers * len(prompt_variants(repeats))
     try:
         if given["budget_usd"] is not None:
             reach.require_prices([spec])
@@ -140,7 +146,7 @@ def _telling(total: int) -> Callable[[int, Spent], None]:
 
     def told(done: int, spent: Spent) -> None:
         if pace.is_due() and done < total:
-            tell(f"{done:,}/{total:,} asked · cost {cost(spent.cost_usd)}")
+            echo_err(f"{done:,}/{total:,} asked · cost {cost(spent.cost_usd)}")
 
     return told
 
@@ -163,7 +169,7 @@ def _exit_code(found: Calibration, allowed: int) -> ExitCode:
 # --- what is told ------------------------------------------------------------------------------------------
 
 
-def _lines(done: Calibrated, told: LeftOut) -> Iterator[str]:
+def _lines(done: Calibrated, told: SkippedLabels) -> Iterator[str]:
     found = done.calibration
     if not found.count:
         answers = counted(found.unscored, "answer")
@@ -186,7 +192,7 @@ def _lines(done: Calibrated, told: LeftOut) -> Iterator[str]:
     yield " · ".join([*parts, f"cost {cost(spent.cost_usd)}"])
 
 
-def _besides(done: Calibrated, told: LeftOut) -> Iterator[str]:
+def _besides(done: Calibrated, told: SkippedLabels) -> Iterator[str]:
     """What was left out."""
     if done.left:
         yield f"Stopped, and not asked about all of the rest: {counted(done.left, 'answer')}."
@@ -216,7 +222,7 @@ def _difference_line(one: Difference) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
-def _data(done: Calibrated, told: LeftOut) -> dict[str, Any]:
+def _data(done: Calibrated, told: SkippedLabels) -> dict[str, Any]:
     spent = done.spent
     return {
         "calibration": of_judge.row(done.calibration) if done.calibration.count else None,
@@ -246,7 +252,7 @@ def _data(done: Calibrated, told: LeftOut) -> dict[str, Any]:
     }
 
 
-def _write(path: str, done: Calibrated, told: LeftOut) -> None:
+def _write(path: str, done: Calibrated, told: SkippedLabels) -> None:
     found, ending = done.calibration, ending_of(path)
     if ending == ".json":
         text = as_json(_data(done, told)) + "\n"

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
-from proctor.cli.echo import say_json
+from proctor.cli.echo import echo_json
 from proctor.cli.options import show, store_path
 from proctor.cli.output_files import ending_of, write_output
 from proctor.errors import ExitCode, UsageError
@@ -90,7 +90,7 @@ def check_url(url: str | None) -> None:
         raise UsageError(f"--url {url!r}: give an address that begins with https:// or http://, or a path.")
 
 
-def give(
+def write_certificate(
     certificate: Certificate,
     outputs: Sequence[str],
     *,
@@ -113,7 +113,7 @@ def give(
         UsageError: a file cannot be written.
     """
     if as_json:
-        say_json(formatting.as_json({**certificate.data, "exit_code": int(code)}))
+        echo_json(formatting.as_json({**certificate.data, "exit_code": int(code)}))
     else:
         show(certificate.lines())
     badge = next((path for path in outputs if ending_of(path) == ".svg"), None)

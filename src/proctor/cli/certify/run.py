@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from proctor.bundles.trust_store import trusted
 from proctor.certification import MIN_CASES, Terms
-from proctor.cli.certify.output import Certificate, check_outside, check_url, give
+from proctor.cli.certify.output import Certificate, check_outside, check_url, write_certificate
 from proctor.cli.commands.attest import is_bundle, name_of, own_key
-from proctor.cli.echo import tell
+from proctor.cli.echo import echo_err
 from proctor.cli.options import keys_path, open_store, store_path
 from proctor.cli.output_files import check_outputs
 from proctor.errors import ExitCode, UsageError
@@ -62,12 +62,12 @@ def _certify_stored(word: str, given: dict[str, Any]) -> None:
             )
         check_outside(given["outputs"], path)
         key = None if given["no_sign"] else own_key(given["sign_key"], keys_path(given["keys"]))
-        with bundle_of(store, run, path, key, tell):
+        with bundle_of(store, run, path, key, echo_err):
             certified = _certified(path, given, store)
         looks = looked_at(store, run, certified, stays=stays)
         certified = replace(certified, looks=looks, bundle=certified.bundle if stays else None)
     if stays and shows_held_out(run, certified.statement):
-        tell(f"{path} has everything that is held out. For the public: proctor attest {run.id} --public")
+        echo_err(f"{path} has everything that is held out. For the public: proctor attest {run.id} --public")
     _give(certified, given, path if stays else None)
 
 
@@ -84,11 +84,11 @@ def _certified(path: Path, given: dict[str, Any], store: Store | None) -> Certif
     min_cases = given["min_cases"]
     terms = Terms(min_cases=MIN_CASES if min_cases is None else min_cases, allow_errors=given["allow_errors"])
     keys = trusted(keys_path(given["keys"]))
-    return certify_bundle(path, keys, terms, force=given["force"], store=store, told=tell)
+    return certify_bundle(path, keys, terms, force=given["force"], store=store, told=echo_err)
 
 
 def _give(certified: Certified, given: dict[str, Any], bundle: Path | None) -> None:
-    give(
+    write_certificate(
         Certificate(
             lines=lambda: of_run.lines(certified),
             data=of_run.data(certified),

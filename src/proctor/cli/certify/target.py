@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from proctor import __version__
-from proctor.cli.certify.output import Certificate, check_url, give, reach_of
-from proctor.cli.echo import tell
+from proctor.cli.certify.output import Certificate, check_url, reach_of, write_certificate
+from proctor.cli.echo import echo_err
 from proctor.cli.output_files import check_outputs
 from proctor.cli.progress import Progress
 from proctor.conformance import Conformance, checks, conformance
@@ -40,7 +40,7 @@ def certify_target(**given: Any) -> int:
     longest_s = given["max_latency_s"] or LATENCY_S
     with redirect_stdout(sys.stderr):  # what a function of the user's prints is no part of a certificate
         checked = asyncio.run(_checked(spec, seed, longest_s, given))
-    give(
+    write_certificate(
         Certificate(
             lines=lambda: of_target.lines(checked),
             data=of_target.data(checked),
@@ -67,9 +67,9 @@ async def _checked(spec: TargetSpec, seed: int, longest_s: float, given: dict[st
     asked = checks(seed, longest_s=longest_s)
     at = datetime.now(UTC)
     calls = sum(len(check.questions) for check in asked)
-    tell(f"Asking {one_line(spec.name)} {calls} questions in {len(asked)} checks.")
+    echo_err(f"Asking {one_line(spec.name)} {calls} questions in {len(asked)} checks.")
     try:
-        replies = await replies_of(reach, spec, asked, told=telling(tell, "checks done"))
+        replies = await replies_of(reach, spec, asked, told=telling(echo_err, "checks done"))
     finally:
         await reach.aclose()
         progress.close()

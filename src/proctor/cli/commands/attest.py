@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from proctor.bundles.keys import SigningKey, private_path, signing_key
-from proctor.cli.echo import say_json, tell
+from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import keys_flag, keys_option, keys_path, open_store, show, store_option
 from proctor.errors import UsageError
 from proctor.proof.statement import Claim, Statement
@@ -35,7 +35,7 @@ def own_key(name: str | None, folder: Path) -> SigningKey:
     """
     key = signing_key(folder, name)
     if key.made:
-        tell(
+        echo_err(
             f"Made your signing key {private_path(folder, key.name)}. Its fingerprint is {key.id}. "
             f"Keep the file to yourself; `proctor keys show{keys_flag(folder)}` prints what others need."
         )
@@ -113,14 +113,14 @@ def _attest(word: str, given: dict[str, Any]) -> None:
         check_finished(store, run)
         key = None if given["no_sign"] else own_key(given["sign_key"], keys_path(given["keys"]))
         if case_id is None:
-            statement = attest(store, run, path, public=public, key=key, told=tell)
+            statement = attest(store, run, path, public=public, key=key, told=echo_err)
         else:
-            from proctor.services.bundles.prove import Wanted, prove
+            from proctor.services.bundles.prove import ProofCollector, prove
 
-            wanted = Wanted(case_id, given["repeat_number"] or 0, path)
-            statement = prove(store, run, wanted, public=public, key=key, told=tell)
+            wanted = ProofCollector(case_id, given["repeat_number"] or 0, path)
+            statement = prove(store, run, wanted, public=public, key=key, told=echo_err)
     if case_id is None and shows_held_out(run, statement):
-        tell(f"{path} has everything that is held out. For the public: proctor attest {run.id} --public")
+        echo_err(f"{path} has everything that is held out. For the public: proctor attest {run.id} --public")
     what = f"{statement.kind} bundle" if case_id is None else f"proof of case {case_id!r}"
     signed_by = () if key is None else (key.id,)
     if given["as_json"]:
@@ -139,9 +139,9 @@ def _countersign(path: str, given: dict[str, Any]) -> None:
 
     folder = keys_path(given["keys"])
     key = own_key(given["sign_key"], folder)
-    done = countersign(Path(path), key, trusted(folder), tell)
+    done = countersign(Path(path), key, trusted(folder), echo_err)
     if not done.added:
-        tell(f"{path} has a signature of your key {key.name!r} already. Nothing was written.")
+        echo_err(f"{path} has a signature of your key {key.name!r} already. Nothing was written.")
     if given["as_json"]:
         _print_json(Path(path), done.statement, done.signed_by)
     else:
@@ -176,4 +176,4 @@ def _print_json(path: Path, statement: Statement, signed_by: tuple[str, ...]) ->
     for name in ("passed_tests", "failed_tests"):
         del row[name]
     whole = {"bundle": str(path), **row, "signed_by": list(signed_by), "exit_code": 0}
-    say_json(json.dumps(whole, ensure_ascii=False, indent=2))
+    echo_json(json.dumps(whole, ensure_ascii=False, indent=2))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.echo import say
-from proctor.cli.jsonl_tables import Table, give, labels_of, reading, tell_dropped
+from proctor.cli.echo import echo
+from proctor.cli.jsonl_tables import Table, labels_of, open_input, warn_dropped, write_outputs
 from proctor.cli.output_files import check_outputs, output_option
 from proctor.errors import ExitCode, NothingSelected, UsageError
 from proctor.reports.formatting import NONE, seconds
@@ -48,21 +48,23 @@ def command(
         "exit_code": int(ExitCode.OK),
     }
     tables = [_files(benches), *_tables(labelled)]
-    give(output, as_data=as_data, chart=lambda: _chart(labelled, benches, metric), data=data, tables=tables)
+    write_outputs(
+        output, as_data=as_data, chart=lambda: _chart(labelled, benches, metric), data=data, tables=tables
+    )
     return ExitCode.OK
 
 
 def _read(path: str) -> Bench:
     from proctor.eval.bench.bench import Bench
 
-    with reading(path) as where:
+    with open_input(path) as where:
         bench = Bench.load(where)
-    tell_dropped(path, bench.dropped)
+    warn_dropped(path, bench.dropped)
     if not bench.calls:
         raise NothingSelected(f"{path}: error: No call is in it: no line with a `latency_ms`.")
     cases = [(call.tags.get("run"), call.tags["case_id"]) for call in bench.calls if "case_id" in call.tags]
     if len(set(map(str, cases))) < len(cases):
-        say(
+        echo(
             f"{path}: warning: Cases were asked several times. Intervals take these answers as independent, "
             "and are too narrow if they are not; `proctor passk` counts by case.",
             err=True,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from proctor.cli.echo import say_json, tell
+from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import Number, open_store, show, store_option
 from proctor.cli.output_files import check_outputs, drawn, ending_of, output_option, write_output
 from proctor.errors import UsageError
@@ -79,7 +79,7 @@ def command(runs: tuple[str, ...], store: str | None, **given: Any) -> int:
     rule = _rule(given)
     compared = _compared(runs, store, rule, given)
     for doubt in compared.doubts:
-        tell(f"proctor: warning: {one_line(doubt)}")
+        echo_err(f"proctor: warning: {one_line(doubt)}")
     _give(compared, outputs, given)
     return compared.exit_code
 
@@ -106,10 +106,10 @@ def _compared(words: Sequence[str], store: str | None, rule: Rule | None, given:
     with open_store(store, must_exist=True) as opened:
         runs = comparing.runs_of(opened, words)
         comparing.check_comparable(opened, runs, by_digest=by_digest)
-        facts: list[RunFacts] = comparing.gathered(
-            opened, runs, by_digest=by_digest, told=telling(tell, "trials read")
+        facts: list[RunFacts] = comparing.load_outcomes(
+            opened, runs, by_digest=by_digest, told=telling(echo_err, "trials read")
         )
-        found = comparing.against_one_another(facts, split=split, by=given["by"])
+        found = comparing.compare_pairwise(facts, split=split, by=given["by"])
         looks = comparing.looked_at(opened, facts, split) if found.shows_rates else None
         return replace(found, rule=rule, looks=looks, judges=comparing.about_judges(opened, facts))
 
@@ -124,7 +124,7 @@ def _give(compared: Compared, outputs: Sequence[str], given: dict[str, Any]) -> 
     for path in outputs:
         write_output(path, _FORMS[ending_of(path)](compared))
     if as_json:
-        say_json(as_json)
+        echo_json(as_json)
 
 
 def _json(compared: Compared) -> str:

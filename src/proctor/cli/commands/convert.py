@@ -12,8 +12,8 @@ import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
-from proctor.cli.config_defaults import config_of
-from proctor.cli.echo import say, say_document
+from proctor.cli.config_defaults import load_cli_config
+from proctor.cli.echo import echo, echo_document
 from proctor.cli.options import open_store, show, store_option, store_path
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Problem
@@ -24,7 +24,7 @@ from proctor.services.suites.library import Suites
 from proctor.services.suites.write_files import write
 
 if TYPE_CHECKING:
-    from proctor.services.suites.library import Opened
+    from proctor.services.suites.library import OpenedSuite
 
 
 @click.command("convert")
@@ -46,7 +46,9 @@ def command(
         named = click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE
         stored = named or store_path(store).exists()
         kept = stack.enter_context(open_store(store, must_exist=True)) if stored else None
-        opened = stack.enter_context(Suites(kept, os.environ, config_of()).opened(suite, dialect=dialect))
+        opened = stack.enter_context(
+            Suites(kept, os.environ, load_cli_config()).opened(suite, dialect=dialect)
+        )
         _tell(opened.problems)
         cases = (one.case for one in opened.cases())
         made = converted(opened.suite, cases, to, lossy=lossy, source=opened.source)
@@ -65,7 +67,7 @@ def command(
 
 def _tell(problems: Iterable[Problem]) -> None:
     for line in lines_of(problems):
-        say(line, err=True)
+        echo(line, err=True)
 
 
 def _refuse(made: Converted, to: str, lossy: bool) -> None:
@@ -79,17 +81,17 @@ def _refuse(made: Converted, to: str, lossy: bool) -> None:
         else "the suite"
     )
     hint = "" if lossy else " With --lossy it is left out, and kept in the metadata of its case."
-    say(f"Nothing was written: dialect {to} cannot say everything of {what}.{hint}", err=True)
+    echo(f"Nothing was written: dialect {to} cannot say everything of {what}.{hint}", err=True)
 
 
 def _print(made: Converted, to: str) -> None:
     if made.files.keys() != {MAIN}:
         files = counted(len(made.files), "file")
         raise UsageError(f"As dialect {to} the suite is {files}. Name a folder for them with -o FOLDER/.")
-    say_document(made.files[MAIN])
+    echo_document(made.files[MAIN])
 
 
-def _moved(opened: Opened, path: str, folder: Path) -> list[Problem]:
+def _moved(opened: OpenedSuite, path: str, folder: Path) -> list[Problem]:
     """A warning where paths of the suite's cases begin in another folder than before."""
     before = opened.suite.folder
     if not before or Path(before).resolve() == folder.resolve():

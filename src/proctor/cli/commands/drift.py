@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 
 import click
 
-from proctor.cli.config_defaults import config_of
-from proctor.cli.echo import say_json, tell
+from proctor.cli.config_defaults import load_cli_config
+from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import open_store, show, store_option
 from proctor.cli.output_files import check_outputs, drawn, ending_of, output_option, write_output
 from proctor.reports.drift.text import Drifted, lines
 from proctor.reports.formatting import as_json
-from proctor.services.analysis.drift import Drifting, Wanted, moment
+from proctor.services.analysis.drift import DriftQuery, DriftRequest, moment
 from proctor.services.progress_lines import telling
 
 
@@ -56,7 +56,7 @@ def command(
     """  # noqa: D301  # click wants the character \b itself
     check_outputs(output)
     now = datetime.now(UTC)
-    wanted = Wanted(
+    wanted = DriftRequest(
         suite=suite,
         target=target,
         since=None if since is None else moment(since, now),
@@ -64,10 +64,10 @@ def command(
         baseline=baseline,
     )
     with open_store(store, must_exist=True) as opened:
-        drifting = Drifting(opened, os.environ, config_of())
-        drifted = drifting.read(drifting.find(wanted), telling(tell, "runs read"))
+        drifting = DriftQuery(opened, os.environ, load_cli_config())
+        drifted = drifting.read(drifting.find(wanted), telling(echo_err, "runs read"))
     if as_json:
-        say_json(_forms(drifted)[".json"]())
+        echo_json(_forms(drifted)[".json"]())
     else:
         show(lines(drifted))
     for path in output:

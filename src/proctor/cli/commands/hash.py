@@ -6,7 +6,7 @@ import os
 
 import click
 
-from proctor.cli.config_defaults import config_of
+from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.options import is_saved, open_store, show, store_option, store_path, tell_located
 from proctor.codec import hash_text
 from proctor.dialects.shared.json_arrays import lines_of
@@ -27,7 +27,7 @@ def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> N
     written; for the others it is the digest over what is sent and how it is judged. Neither depends on the
     order of the cases or on spaces.
     """
-    locator = Locator(is_saved=is_saved(store), environ=os.environ, config=config_of(), dialect=dialect)
+    locator = Locator(is_saved=is_saved(store), environ=os.environ, config=load_cli_config(), dialect=dialect)
     for word in suite:
         try:
             located = locator.find(word)
@@ -36,7 +36,7 @@ def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> N
             continue
         tell_located(located)
         for path in located.paths:
-            loaded = load(path, dialect=dialect, options=config_of().reading(path))
+            loaded = load(path, dialect=dialect, options=load_cli_config().reading(path))
             if loaded.suite.dialect == "pramana":  # over the lines as they stand: a new version needs it
                 lines = b"".join(lines_of(source_of(path)))
                 show([f"{hash_text(lines, str(path))}  {path}"])

@@ -15,7 +15,7 @@ import click
 from proctor.bundles import keys as keyring
 from proctor.bundles import trust_store
 from proctor.bundles.private_files import contents
-from proctor.cli.echo import say, say_json
+from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import keys_flag, keys_option, keys_path, show
 from proctor.errors import UsageError, suggestion
 from proctor.reports.formatting import utc
@@ -61,7 +61,9 @@ def list_keys(as_json: bool, keys: str | None) -> None:
     place = keys_path(keys)
     known = list(trust_store.trusted(place).values())
     if as_json:
-        say_json(json.dumps({"folder": str(place), "keys": list(map(_row, known)), "exit_code": 0}, indent=2))
+        echo_json(
+            json.dumps({"folder": str(place), "keys": list(map(_row, known)), "exit_code": 0}, indent=2)
+        )
     else:
         none = f"No key is in {place}. `proctor keys new{keys_flag(place)}` makes one."
         show(_lines(known) if known else [none])
@@ -87,8 +89,8 @@ def show_key(name: str, keys: str | None) -> None:
     known = trust_store.trusted(place)
     for key in known.values():
         if name in (key.id, key.name, key.own_name):
-            say(key.public_pem.removesuffix("\n"))
-            say(f"Fingerprint: {key.id}", err=True)
+            echo(key.public_pem.removesuffix("\n"))
+            echo(f"Fingerprint: {key.id}", err=True)
             return
     called = [key.own_name or key.name for key in known.values()]
     raise UsageError(f"There is no key {name!r} in {place}. {suggestion(name, called)}")

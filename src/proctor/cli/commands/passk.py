@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from proctor.cli.echo import say
-from proctor.cli.jsonl_tables import Table, give, labels_of, reading, tell_dropped
+from proctor.cli.echo import echo
+from proctor.cli.jsonl_tables import Table, labels_of, open_input, warn_dropped, write_outputs
 from proctor.cli.output_files import check_outputs, output_option
 from proctor.errors import CannotScore, ExitCode, NothingSelected, UsageError
 from proctor.reports.formatting import NONE, interval, percent
@@ -96,7 +96,7 @@ def command(
     columns = _columns(files, wanted)
     data = {"passk": [_told(column) for column in columns], "exit_code": int(code)}
     tables = list(_tables(columns))
-    give(output, as_data=as_data, chart=lambda: _chart(columns), data=data, tables=tables)
+    write_outputs(output, as_data=as_data, chart=lambda: _chart(columns), data=data, tables=tables)
     return code
 
 
@@ -118,9 +118,9 @@ def _problems(path: str) -> dict[str, dict[str, Any]]:
     from proctor.eval.passk.files import read_problems
 
     dropped: list[DroppedRow] = []
-    with reading(path) as where:
+    with open_input(path) as where:
         problems = read_problems(where, dropped)
-    tell_dropped(path, dropped)
+    warn_dropped(path, dropped)
     if not problems:
         raise NothingSelected(
             f"{path}: error: No problem is in it: no line with task_id, test and entry_point."
@@ -131,9 +131,9 @@ def _problems(path: str) -> dict[str, dict[str, Any]]:
 def _read(path: str, problems: Mapping[str, Mapping[str, Any]] | None) -> AnswerFile:
     from proctor.eval.passk.files import read_answers
 
-    with reading(path) as where:
+    with open_input(path) as where:
         found = replace(read_answers(where, problems), path=path)
-    tell_dropped(path, found.dropped)
+    warn_dropped(path, found.dropped)
     if not found.answers:
         raise NothingSelected(f"{path}: error: No answer is in it: no line with `passed` or a `verdict`.")
     if found.unanswered:
@@ -157,10 +157,10 @@ def _warn(path: str, tasks: Sequence[str] | Mapping[str, Any], one: str, several
     """Say on stderr what is the matter with some tasks."""
     names = [one_line(name) for name in tasks]
     if len(names) == 1:
-        say(f"{path}: warning: Task {names[0]!r} {one}.", err=True)
+        echo(f"{path}: warning: Task {names[0]!r} {one}.", err=True)
     elif names:
         more = ", …" if len(names) > _NAMED else ""
-        say(f"{path}: warning: {len(names):,} tasks {several}: {', '.join(names[:_NAMED])}{more}.", err=True)
+        echo(f"{path}: warning: {len(names):,} tasks {several}: {', '.join(names[:_NAMED])}{more}.", err=True)
 
 
 def _grade(files: Sequence[AnswerFile], workers: int, limits: Mapping[str, Any]) -> ExitCode:
@@ -180,7 +180,7 @@ def _grade(files: Sequence[AnswerFile], workers: int, limits: Mapping[str, Any])
             raise
         code = ExitCode.INTERRUPTED
         left = sum(len(answers.completions) for _, answers in every)
-        say(f"Interrupted: {left:,} completions are not graded, and do not count.", err=True)
+        echo(f"Interrupted: {left:,} completions are not graded, and do not count.", err=True)
     for file, answers in every:
         answers.give_up("The grading was interrupted.")
         _warn(file.path, answers.left_out, "has no graded answer and is left out", "have no graded answer")
@@ -223,7 +223,7 @@ class Progress:
         self._passed += bool(passed)
         if monotonic() >= self._next:
             self._next = monotonic() + _LINE_EVERY_S
-            say(f"{self._path}: {self._done:,}/{self._total:,} graded, {self._passed:,} passed", err=True)
+            echo(f"{self._path}: {self._done:,}/{self._total:,} graded, {self._passed:,} passed", err=True)
 
 
 # --- results -----------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def _tell_missing(columns: Sequence[Column], ks: Sequence[int]) -> None:
         few = column.result.samples_per_problem
         missing = ", ".join(f"pass@{k}" for k in ks if few < k)
         if missing:
-            say(
+            echo(
                 f"{column.label}: warning: no {missing}: some task has only {few:,} graded answers.", err=True
             )
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from proctor.cli.config_defaults import Configured
+from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.options import Number, max_answer_bytes_option, reveal_option, store_option
 from proctor.cli.run_and_report import make_and_tell
 from proctor.model import Params, Settings
@@ -21,7 +21,7 @@ _SETTINGS = (
 )
 
 
-@click.command("regrade", cls=Configured)
+@click.command("regrade", cls=ConfigDefaultsCommand)
 @click.argument("run")
 @click.option("--suite", "suite_word", metavar="SUITE", help="Grade by this suite, such as one you edited.")
 @click.option("--judge", "judges", multiple=True, metavar="T", help="Ask this judge. May be repeated.")

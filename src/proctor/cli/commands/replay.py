@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from proctor.cli.bundle_options import bundle_options, wants_of
-from proctor.cli.echo import say, say_json
+from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import (
     Number,
     max_answer_bytes_option,
@@ -27,7 +27,7 @@ from proctor.errors import ExitCode
 from proctor.model import Settings
 from proctor.reports import replay as replayed
 from proctor.reports.formatting import as_json
-from proctor.services.bundles.import_records import standing_in_words
+from proctor.services.bundles.import_records import describe_signatures
 from proctor.services.bundles.replay import Asking, Who, asking, compared
 from proctor.services.runs.execution.session import Session
 
@@ -92,8 +92,8 @@ def _replay(bundle: str, who: Who, given: dict[str, Any]) -> int:
                 (done,) = run_session(session, asked.request, progress)
             if done.run.status != "finished":
                 if done.run.stopped:
-                    say(f"proctor: error: {done.run.stopped}", err=True)
-                say(f"Stopped: what was answered is kept as run {done.run.id}, and not compared.", err=True)
+                    echo(f"proctor: error: {done.run.stopped}", err=True)
+                echo(f"Stopped: what was answered is kept as run {done.run.id}, and not compared.", err=True)
                 return ExitCode.NOT_MEASURED if done.run.stopped else ExitCode.INTERRUPTED
             replay = _told(bundle, asked, done.run.id, compared(store, asked, done.run))
     finally:
@@ -101,7 +101,7 @@ def _replay(bundle: str, who: Who, given: dict[str, Any]) -> int:
     if plain:
         show(replayed.lines(replay))
     if given["as_json"]:
-        say_json(as_json(replayed.data(replay)))
+        echo_json(as_json(replayed.data(replay)))
     for path in given["outputs"]:
         whole = ending_of(path) == ".json"
         text = as_json(replayed.data(replay)) + "\n" if whole else "".join(replayed.markdown(replay))
@@ -117,7 +117,7 @@ def _told(bundle: str, asked: Asking, again: str, found: Any) -> replayed.Replay
         target=statement.target.name,
         suite=statement.suite.name,
         standing=asked.verified.standing,
-        signed=standing_in_words(asked.verified),
+        signed=describe_signatures(asked.verified),
         again=again,
         target_now=asked.request.targets[0],
         notes=asked.notes,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from proctor.cli.config_defaults import Configured
+from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.options import Number, max_answer_bytes_option, reveal_option, store_option
 from proctor.cli.run_and_report import make_and_tell
 from proctor.errors import UsageError
@@ -18,7 +18,7 @@ from proctor.services.runs.config import Config
 from proctor.services.runs.request import Request
 
 if TYPE_CHECKING:
-    from proctor.cli.attest_after_run import Attested
+    from proctor.cli.attest_after_run import RunAttester
 
 _OPTIONAL_VALUES = {"--resume": "", "--keep-workspaces": "all", "--attest": ""}
 """Flags whose value may be left out, and what that stands for."""
@@ -26,7 +26,7 @@ _BEHIND = "proctor.behind"
 """Under this name the context has the words that stand right behind such flags, each with its flag."""
 
 
-class _RunCommand(Configured):
+class _RunCommand(ConfigDefaultsCommand):
     """Knows which flags take a value only with `=`, so that `--resume SUITE` names a suite."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -268,7 +268,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     )
 
 
-def _attested(ctx: click.Context, given: dict[str, Any]) -> Attested | None:
+def _attested(ctx: click.Context, given: dict[str, Any]) -> RunAttester | None:
     """What writes the bundles of the runs, if they are to have any."""
     if given["attest"] is None:
         for name in ("public", "sign_key"):
@@ -276,9 +276,11 @@ def _attested(ctx: click.Context, given: dict[str, Any]) -> Attested | None:
                 flag = name.replace("_", "-")
                 raise UsageError(f"--{flag} is about the bundles that --attest writes. Add --attest.")
         return None
-    from proctor.cli.attest_after_run import Attested
+    from proctor.cli.attest_after_run import RunAttester
 
-    return Attested(given["attest"], public=given["public"], sign_key=given["sign_key"], quiet=given["quiet"])
+    return RunAttester(
+        given["attest"], public=given["public"], sign_key=given["sign_key"], quiet=given["quiet"]
+    )
 
 
 def _request(ctx: click.Context, given: dict[str, Any]) -> Request:

@@ -14,8 +14,8 @@ import click
 from msgspec.structs import replace
 
 from proctor.cli.bundle_options import bundle_options, wants_of
-from proctor.cli.config_defaults import Configured
-from proctor.cli.echo import say, say_json, tell, warning
+from proctor.cli.config_defaults import ConfigDefaultsCommand
+from proctor.cli.echo import echo, echo_err, echo_json, warning
 from proctor.cli.options import open_store, reveal_option, show, store_option
 from proctor.cli.output_files import check_outputs, write_output
 from proctor.errors import StoreError, UsageError
@@ -64,7 +64,7 @@ def list_runs(suite: str | None, tag: str | None, limit: int, as_json: bool, sto
         more = len(runs) > limit
         rows = [listed(opened, run) for run in runs[:limit]]
     if as_json:
-        say_json(listing.render(rows, more=more))
+        echo_json(listing.render(rows, more=more))
         return
     lines = [listing.HEAD, *map(listing.line, rows), *[f"…more: --limit {limit * 5}"] * more]
     show(lines if rows else ["No run is stored here that fits."])
@@ -77,7 +77,7 @@ _SIGNED = {
 }
 
 
-@command.command("show", cls=Configured)
+@command.command("show", cls=ConfigDefaultsCommand)
 @click.argument("run")
 @click.option("--failures", is_flag=True, help="Every trial that did not pass, with question and answer.")
 @click.option(
@@ -99,14 +99,14 @@ def show_run(
         if not cases and not failures:
             whole = looked_at(opened, reported(opened, found, reveal=reveal), reveal=reveal)
             if as_json:
-                say_json(json.summary([whole]))
+                echo_json(json.summary([whole]))
             else:
                 warnings = (warning(one_line(message)) for message in found.warnings)
                 show(chain(console.lines(whole), warnings, _kept(found)))
             return
         rows = _some(opened, found, cases, failures=failures, reveal=reveal)
         if as_json:
-            say_json(json.trials(found, rows))
+            echo_json(json.trials(found, rows))
         else:
             show(chain(_sheets(found, rows), _kept(found)))
 
@@ -169,7 +169,7 @@ def _kept(run: Run) -> Iterator[str]:
         yield f"Workspaces that were kept are in {folder}."
 
 
-@command.command("export", cls=Configured)
+@command.command("export", cls=ConfigDefaultsCommand)
 @click.argument("run", nargs=-1, required=True)
 @click.option(
     "-o", "--output", required=True, metavar="FILE", help="Ends in .html .md .json .jsonl .csv .xml."
@@ -184,10 +184,10 @@ def export(run: tuple[str, ...], output: str, reveal: bool, store: str | None) -
         runs = [looked_at(opened, one, reveal=reveal) for one in runs]
         write(output, runs)
         total = sum(one.tally.all.total for one in runs)
-        say(f"{total:,} trials written to {output}", err=True)
+        echo(f"{total:,} trials written to {output}", err=True)
 
 
-@command.command("labels", cls=Configured)
+@command.command("labels", cls=ConfigDefaultsCommand)
 @click.argument("run")
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE, which ends in .jsonl, instead.")
 @reveal_option
@@ -209,10 +209,10 @@ def export_labels(run: str, output: str | None, reveal: bool, store: str | None)
         lines = exported_labels(opened, found, labels, reveal=reveal)
         if output is None:
             for line in lines:
-                say(json_text(line))
+                echo(json_text(line))
             return
         write_output(output, "".join(f"{line}\n" for line in lines))
-    say(f"{counted(len(labels), 'label')} written to {output}", err=True)
+    echo(f"{counted(len(labels), 'label')} written to {output}", err=True)
 
 
 def _run_with_labels(store: Store, word: str) -> Run | None:
@@ -237,15 +237,15 @@ def import_run(bundle: str, as_json: bool, store: str | None, **given: Any) -> N
     imported-unsigned. Nobody is asked again by what it says. A public bundle cannot be stored.
     """
     from proctor.services.bundles.import_bundle import import_bundle
-    from proctor.services.bundles.import_records import standing_in_words
+    from proctor.services.bundles.import_records import describe_signatures
 
     wants = wants_of(given)
     with open_store(store, writes=True) as opened:
-        done = import_bundle(opened, Path(bundle), wants, tell)
-    run, standing = done.run, standing_in_words(done.verified)
+        done = import_bundle(opened, Path(bundle), wants, echo_err)
+    run, standing = done.run, describe_signatures(done.verified)
     if as_json:
         row = {"run": run.id, "new": done.new, "standing": done.verified.standing, "tags": list(run.tags)}
-        say_json(dumps({**row, "suite": run.suite.name, "suite_version": run.suite.version, "exit_code": 0}))
+        echo_json(dumps({**row, "suite": run.suite.name, "suite_version": run.suite.version, "exit_code": 0}))
         return
     what = f"{run.id}: {run.planned:,} trials of {run.suite.title} on {run.target.name}"
     told = "Imported" if done.new else "This run is stored already, and nothing was changed"
@@ -272,7 +272,7 @@ def tag_run(run: str, tag: tuple[str, ...], remove: bool, store: str | None) -> 
         show([f"{found.id}: {', '.join(sorted(tags)) or 'no tags'}"])
         for name in () if remove else tag:
             if (meant := opened.run(name).id) != found.id:
-                say(f"proctor: warning: {name!r} still names another run, {meant}.", err=True)
+                echo(f"proctor: warning: {name!r} still names another run, {meant}.", err=True)
 
 
 def _check_tag(name: str) -> None:
@@ -298,9 +298,9 @@ def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
                 click.confirm(f"Delete {listing.line(listed(opened, found))}?", abort=True, err=True)
             labelled = opened.labelled().get(found.id, 0)
             opened.delete(found.id)
-            say(f"Deleted {found.id}.", err=True)
+            echo(f"Deleted {found.id}.", err=True)
             if labelled:
-                say(
+                echo(
                     f"The labels of {counted(labelled, 'answer')} of it stay: `proctor runs labels "
                     f"{found.id}` writes them, and they count again when the run is imported from a bundle.",
                     err=True,

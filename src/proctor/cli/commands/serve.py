@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from proctor.cli.config_defaults import config_of
-from proctor.cli.echo import say, tell
+from proctor.cli.config_defaults import load_cli_config
+from proctor.cli.echo import echo, echo_err
 from proctor.cli.options import open_store, store_option, store_path
 from proctor.errors import UsageError
 
@@ -93,10 +93,10 @@ def command(
     typed = token != "random" and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE
     token = _checked(token, loopback=is_loopback(host) and not more_hosts)
     if typed:
-        tell(_TYPED_TOKEN_WARNING)
+        echo_err(_TYPED_TOKEN_WARNING)
     os.environ.pop("PROCTOR_TOKEN", None)  # no program that is started from here needs it
     with open_store(store):  # makes it where there is none, and says now what is wrong with one that is there
-        site = Site(store_path(store), folder=Path.cwd(), config=config_of(), token=token)
+        site = Site(store_path(store), folder=Path.cwd(), config=load_cli_config(), token=token)
     made = bound(host, port, exactly=ctx.get_parameter_source("port") is not ParameterSource.DEFAULT)
     site.hosts = hosts_of(host, made.getsockname()[1], more_hosts)
     address = f"http://{_shown(host)}:{made.getsockname()[1]}"
@@ -104,16 +104,16 @@ def command(
     open_files = raise_file_limit()
 
     def ready() -> None:
-        say(f"Proctor is at {address}/" + ("" if token is None else f"login?token={token}"))
+        echo(f"Proctor is at {address}/" + ("" if token is None else f"login?token={token}"))
         who = "this machine" if token is None else "whoever has the token"
-        tell(f"It shows {site.store_path} to {who}. Ctrl-C stops it; runs go on.")
+        echo_err(f"It shows {site.store_path} to {who}. Ctrl-C stops it; runs go on.")
         if open_files < MIN_OPEN_FILES:
-            tell(_FEW_FILES_WARNING.format(open_files, MIN_OPEN_FILES))
+            echo_err(_FEW_FILES_WARNING.format(open_files, MIN_OPEN_FILES))
 
     try:
         serve(site, made, ready)
     except KeyboardInterrupt:
-        tell("Stopped.")
+        echo_err("Stopped.")
 
 
 def _checked(token: str | None, *, loopback: bool) -> str | None:

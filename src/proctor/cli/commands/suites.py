@@ -9,8 +9,8 @@ from itertools import chain
 
 import click
 
-from proctor.cli.config_defaults import config_of
-from proctor.cli.echo import say, say_json
+from proctor.cli.config_defaults import load_cli_config
+from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import open_store, show, store_option, store_path, tell_located
 from proctor.errors import ExitCode, SuiteError, UsageError, suggestion
 from proctor.model import Case, Problem, Suite
@@ -20,7 +20,7 @@ from proctor.reports import suites as told
 from proctor.reports.problems import lines_of
 from proctor.reports.suites import Kept
 from proctor.safe_text import one_line
-from proctor.services.suites.library import Opened, Saved, Suites, stored_suite
+from proctor.services.suites.library import OpenedSuite, SaveResult, Suites, stored_suite
 from proctor.services.suites.overview import described, kept
 from proctor.services.suites.suite_sources import versioned
 from proctor.suite_diff import diff
@@ -59,7 +59,7 @@ def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: s
         raise UsageError("Several suites cannot have one name. Save them one by one, or leave --name out.")
     wrong: list[Problem] = []
     with open_store(store, writes=True) as opened:
-        suites = Suites(opened, os.environ, config_of(), tell_located)
+        suites = Suites(opened, os.environ, load_cli_config(), tell_located)
         for word in suite:
             try:
                 for saved in suites.save(word, dialect=dialect, name=name):
@@ -71,7 +71,7 @@ def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: s
         raise SuiteError(wrong)
 
 
-def _saved(saved: Saved) -> str:
+def _saved(saved: SaveResult) -> str:
     suite = saved.suite
     cases = counted(suite.case_count, "case")
     return f"{one_line(suite.name)} {suite.version}{_STATES[saved.state]}: {cases} from {saved.path}"
@@ -79,7 +79,7 @@ def _saved(saved: Saved) -> str:
 
 def _tell(problems: tuple[Problem, ...]) -> None:
     for line in lines_of(problems):
-        say(line, err=True)
+        echo(line, err=True)
 
 
 @command.command("list")
@@ -90,7 +90,7 @@ def list_suites(as_json: bool, store: str | None) -> None:
     with open_store(store, must_exist=True) as opened:
         found = kept(opened)
         if as_json:
-            say_json(told.list_json(found))
+            echo_json(told.list_json(found))
         else:
             show(told.listed(found))
 
@@ -106,7 +106,7 @@ def list_versions(name: str, as_json: bool, store: str | None) -> None:
         if not found:
             raise _no_such(opened, name)
         if as_json:
-            say_json(told.history_json(found))
+            echo_json(told.history_json(found))
         else:
             show(told.history(found))
 
@@ -125,7 +125,7 @@ def show_suite(name: str, cases: bool, as_json: bool, store: str | None) -> None
         found = described(opened, _version(opened, name))
         of_it = opened.cases(found.saved.suite.content) if cases else None
         if as_json:
-            say_json(told.described_json(found, of_it))
+            echo_json(told.described_json(found, of_it))
         else:
             show(chain(told.described(found), told.case_lines(found, of_it or ())))
 
@@ -148,10 +148,10 @@ def compare(suites: tuple[str, ...], exit_code: bool, as_json: bool, store: str 
     if not is_there and len(suites) != 2:
         raise UsageError(f"There is no store at {store_path(store)}, so there are no versions to compare.")
     if not is_there:
-        found = Suites(None, os.environ, config_of(), tell_located)
+        found = Suites(None, os.environ, load_cli_config(), tell_located)
         return _compare(found, suites, as_json=as_json, told_apart=exit_code)
     with open_store(store) as opened:
-        found = Suites(opened, os.environ, config_of(), tell_located)
+        found = Suites(opened, os.environ, load_cli_config(), tell_located)
         return _compare(found, _two(opened, suites), as_json=as_json, told_apart=exit_code)
 
 
@@ -186,18 +186,18 @@ def _compare(suites: Suites, words: tuple[str, ...], *, as_json: bool, told_apar
         found = diff(old.suite, _cases(old), new.suite, _cases(new))
         code = ExitCode.OK if found.is_empty or not told_apart else ExitCode.FAILED
         if as_json:
-            say_json(told.compared_json(old.suite, new.suite, found, int(code)))
+            echo_json(told.compared_json(old.suite, new.suite, found, int(code)))
         else:
             show(told.compared(_called(old, words[0]), _called(new, words[1]), found))
     return code
 
 
-def _called(opened: Opened, word: str) -> str:
+def _called(opened: OpenedSuite, word: str) -> str:
     """A version of the store by its name, a file as the user gave it."""
     return word if opened.source is not None else f"{opened.suite.name} {opened.suite.version}"
 
 
-def _cases(opened: Opened) -> Iterator[Case]:
+def _cases(opened: OpenedSuite) -> Iterator[Case]:
     return (stored.case for stored in opened.cases())
 
 
@@ -243,7 +243,7 @@ def delete(name: tuple[str, ...], yes: bool, store: str | None) -> None:
                 click.confirm(f"Delete {what}?", abort=True, err=True)
             for one in doomed:
                 opened.forget(one.saved.suite.name, one.saved.suite.digest)
-            say(f"Deleted {what}.", err=True)
+            echo(f"Deleted {what}.", err=True)
 
 
 def _doomed(store: Store, word: str) -> list[Kept]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.jsonl_tables import Table, give, labels_of, reading, tell_dropped
+from proctor.cli.jsonl_tables import Table, labels_of, open_input, warn_dropped, write_outputs
 from proctor.cli.output_files import check_outputs, output_option
 from proctor.errors import ExitCode, NothingSelected
 from proctor.reports.formatting import NONE, percent
@@ -66,17 +66,17 @@ def command(
     found = [{"path": path, **one.summary(window=window)} for path, one in named.items()]
     data = {"trajectories": found, "exit_code": int(ExitCode.OK)}
     tables = list(_tables(named, window, top))
-    give(output, as_data=as_data, chart=lambda: _chart(named), data=data, tables=tables)
+    write_outputs(output, as_data=as_data, chart=lambda: _chart(named), data=data, tables=tables)
     return ExitCode.OK
 
 
 def _read(path: str, score_field: str, higher_is_better: bool) -> Trajectory:
     from proctor.eval.trajectory.trajectory import Trajectory
 
-    with reading(path) as where:
+    with open_input(path) as where:
         found = Trajectory.from_jsonl(where, score_field=score_field, lower_is_better=not higher_is_better)
         fields = "" if found.iters else ", ".join(_fields_of_numbers(where))
-    tell_dropped(path, found.dropped)
+    warn_dropped(path, found.dropped)
     if found.iters:
         return found
     raise NothingSelected(

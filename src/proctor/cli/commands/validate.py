@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from proctor.cli.config_defaults import Configured, config_of
-from proctor.cli.echo import say, say_json
+from proctor.cli.config_defaults import ConfigDefaultsCommand, load_cli_config
+from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import is_saved, show, tell_located
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode
@@ -20,7 +20,7 @@ from proctor.services.suites.path_arguments import Locator
 from proctor.services.suites.validate import Checked, check, files_of
 
 
-class _TakingFiles(Configured):
+class _TakingFiles(ConfigDefaultsCommand):
     """A command whose `--against` takes all words up to the next flag, as a shell writes a glob out."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -72,7 +72,7 @@ def command(
     """
     check_codes(ignored)
     others = files_of(against)
-    config = config_of()
+    config = load_cli_config()
     locator = Locator(
         is_saved=is_saved(None), environ=os.environ, config=config, dialect=dialect, strict=strict
     )
@@ -80,7 +80,7 @@ def command(
     for located in words:
         tell_located(located)
     paths = dict.fromkeys(path for located in words for path in located.paths)
-    progress = Progress(quiet=False, say=say)
+    progress = Progress(quiet=False, say=echo)
     checked = [
         check(
             path,
@@ -97,11 +97,11 @@ def command(
     wrong = any(one.of_level("error") or (strict and one.problems) for one in checked)
     code = ExitCode.USAGE if wrong else ExitCode.OK
     if as_json:
-        say_json(json.validation([_row(one) for one in checked], code))
+        echo_json(json.validation([_row(one) for one in checked], code))
         return code
     for one in checked:
         for line in lines_of(one.problems):
-            say(line, err=True)
+            echo(line, err=True)
     show(_line(one) for one in checked)
     return code
 

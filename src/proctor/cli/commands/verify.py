@@ -11,7 +11,7 @@ from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from proctor.bundles.trust_store import trusted
-from proctor.cli.echo import say_json, tell
+from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import keys_option, keys_path, show
 from proctor.errors import BundleError, ExitCode, ProctorError
 from proctor.model import Standing
@@ -58,10 +58,10 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
         except ProctorError as error:
             codes.append(error.exit_code)
             errors.append({"path": path, "code": _code(error), "message": str(error), "checks": held})
-            tell(f"proctor: error: {one_line(str(error))}")
+            echo_err(f"proctor: error: {one_line(str(error))}")
     code = worst(codes)
     if as_json:
-        say_json(json.dumps({"bundles": rows, "errors": errors, "exit_code": int(code)}, indent=2))
+        echo_json(json.dumps({"bundles": rows, "errors": errors, "exit_code": int(code)}, indent=2))
     return code
 
 
@@ -86,7 +86,7 @@ def _verified(path: str, keys: str | None, held: Callable[[str], None]) -> Verif
     known = trusted(keys_path(keys))
     if may_be_proof(path):
         return verify_proof(path, known)
-    return verify(path, known, tell, held)
+    return verify(path, known, echo_err, held)
 
 
 def _code(error: ProctorError) -> str:

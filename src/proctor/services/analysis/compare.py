@@ -95,7 +95,7 @@ def _cases(store: Store, suite: Suite) -> Iterator[Case]:
     return (stored.case for stored in store.cases(suite.content))
 
 
-def gathered(
+def load_outcomes(
     store: Store,
     runs: Sequence[Run],
     *,
@@ -130,7 +130,7 @@ def gathered(
     return [found[run.id] for run in runs]
 
 
-def against_one_another(runs: Sequence[RunFacts], *, split: Split, by: By) -> Compared:
+def compare_pairwise(runs: Sequence[RunFacts], *, split: Split, by: By) -> Compared:
     """Two runs, or the ranks of several and each of them with each other one.
 
     Without a rule, looks, and what is known of judges.
@@ -189,13 +189,13 @@ def looked_at(store: Store, runs: Sequence[RunFacts], split: Split) -> int | Non
     Raises:
         StoreError: the look cannot be kept.
     """
-    looked = held_out(runs, split)
+    looked = holdout_runs(runs, split)
     for run in looked:
         keep_look(store, run, "rate")
     return len(store.looks(looked[-1].suite.digest)) if looked else None
 
 
-def held_out(runs: Sequence[RunFacts], split: Split) -> list[Run]:
+def holdout_runs(runs: Sequence[RunFacts], split: Split) -> list[Run]:
     """The runs whose held-out cases are in what is shown, each once."""
     found = {
         facts.run.id: facts.run

@@ -32,7 +32,7 @@ _LISTED = 8
 """So many suites with their targets are named where nothing fits."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class DriftRequest(Struct, frozen=True, kw_only=True):
     """Which runs are looked at."""
 
     suite: str | None = None
@@ -44,7 +44,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     """The run that the others are held against: an id, a beginning of one, `last`, or a tag."""
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class RunSelection(Struct, frozen=True, kw_only=True):
     """The runs of one suite on one target, in time order."""
 
     runs: tuple[Run, ...]
@@ -77,7 +77,7 @@ def moment(word: str, now: datetime, *, ends: bool = False) -> datetime:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-class Drifting:
+class DriftQuery:
     """Finds the runs of one store, and reads them."""
 
     def __init__(self, store: Store, environ: Mapping[str, str], config: Config) -> None:
@@ -92,7 +92,7 @@ class Drifting:
         self._environ = environ
         self._config = config
 
-    def find(self, wanted: Wanted) -> Found:
+    def find(self, wanted: DriftRequest) -> RunSelection:
         """The runs that are wanted.
 
         Raises:
@@ -118,9 +118,11 @@ class Drifting:
             fits = f"{_titled(every[-1])} fits{since}"
             there = f"Only {counted(len(runs), 'run')} of {fits}" if runs else f"No finished run of {fits}"
             raise NothingSelected(" ".join([f"{there}, and drift needs two.", *notes, _listing(asked)]))
-        return Found(runs=tuple(runs), notes=tuple(notes))
+        return RunSelection(runs=tuple(runs), notes=tuple(notes))
 
-    def read(self, found: Found, told: Callable[[int, int], None] = lambda _done, _all: None) -> Drifted:
+    def read(
+        self, found: RunSelection, told: Callable[[int, int], None] = lambda _done, _all: None
+    ) -> Drifted:
         """What the runs show. Shows a holdout's pass rate, where they have one, and counts that as one look.
 
         Args:
@@ -138,7 +140,9 @@ class Drifting:
         keep_look(self._store, shown, "rate")
         return replace(drifted, looks=len(self._store.looks(shown.suite.digest)))
 
-    def gathered(self, found: Found, told: Callable[[int, int], None] = lambda _done, _all: None) -> Drifted:
+    def gathered(
+        self, found: RunSelection, told: Callable[[int, int], None] = lambda _done, _all: None
+    ) -> Drifted:
         """The same without a look: whoever shows it counts one for the run of `held_out`.
 
         Raises:
@@ -204,7 +208,7 @@ class Drifting:
             raise NothingSelected(f"No such run on {word!r} is stored. {_listing(everything)}")
         return found
 
-    def _within(self, runs: Sequence[Run], wanted: Wanted, notes: list[str]) -> list[Run]:
+    def _within(self, runs: Sequence[Run], wanted: DriftRequest, notes: list[str]) -> list[Run]:
         """The runs of the time that is wanted, from the baseline on, which may be anybody's."""
         baseline = None if wanted.baseline is None else self._baseline(runs, wanted.baseline)
         first, last, now = wanted.since, wanted.until, datetime.now(UTC)

@@ -16,7 +16,13 @@ from proctor.errors import BundleError, ProctorError, UsageError
 from proctor.model import Defaults, Run, Suite
 from proctor.proof.statement import Statement, config_of, environment_of, published, published_trial
 from proctor.protocols import Store
-from proctor.services.bundles.import_records import Wants, cases_of, take_suite, trials_of, verified
+from proctor.services.bundles.import_records import (
+    ImportOptions,
+    import_suite,
+    read_cases,
+    read_trials,
+    verified,
+)
 from proctor.services.bundles.verify import Verified
 from proctor.services.progress_lines import Tell, telling
 from proctor.services.runs.reading.report import rows_of
@@ -35,7 +41,7 @@ class Imported(Struct, frozen=True, kw_only=True):
     """It was not there before."""
 
 
-def import_bundle(store: Store, path: Path, wants: Wants, told: Tell | None = None) -> Imported:
+def import_bundle(store: Store, path: Path, wants: ImportOptions, told: Tell | None = None) -> Imported:
     """Store the run of a bundle, with its suite and trials, under its own id.
 
     Args:
@@ -76,9 +82,9 @@ def _there(store: Store, run_id: str) -> Run | None:
     return next((run for run in store.runs() if run.id == run_id), None)
 
 
-def _stored(store: Store, bundle: Bundle, found: Verified, wants: Wants, told: Tell | None) -> Run:
+def _stored(store: Store, bundle: Bundle, found: Verified, wants: ImportOptions, told: Tell | None) -> Run:
     before = {(one.suite.name, one.suite.version) for one in store.versions()}
-    suite = take_suite(store, bundle, found, wants)
+    suite = import_suite(store, bundle, found, wants)
     whole = replace(found.run, suite=suite, tags=(f"{TAG}-{found.standing}",), imported=found.standing)
     run = replace(whole, status="running", finished_at=None)
     begun = False
@@ -95,7 +101,7 @@ def _stored(store: Store, bundle: Bundle, found: Verified, wants: Wants, told: T
 
 def _store_trials(store: Store, run: Run, bundle: Bundle, statement: Statement, told: Tell | None) -> None:
     count, tell = 0, telling(told, "trials imported")
-    for count, line in enumerate(trials_of(bundle, statement), 1):
+    for count, line in enumerate(read_trials(bundle, statement), 1):
         store.record(run.id, line.trial, line.verdict)
         tell(count, run.planned)
     store.flush()
@@ -124,10 +130,10 @@ def _is_same(store: Store, run: Run, bundle: Bundle, found: Verified) -> bool:
     if (config_of(own), environment_of(own)) != (config_of(theirs), environment_of(theirs)):
         return False
     cases = ((one.case, one.sent) for one in store.cases(run.suite.content))
-    if not _equal(cases, ((line.case, line.sent) for line in cases_of(bundle, found.statement))):
+    if not _equal(cases, ((line.case, line.sent) for line in read_cases(bundle, found.statement))):
         return False
     trials = (published_trial(row.trial, row.case, run) for row in rows_of(store, run, reveal=True))
-    return _equal(trials, (line.trial for line in trials_of(bundle, found.statement)))
+    return _equal(trials, (line.trial for line in read_trials(bundle, found.statement)))
 
 
 def _plain(suite: Suite) -> Suite:

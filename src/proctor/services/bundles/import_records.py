@@ -24,7 +24,7 @@ from proctor.proof.check_statement import shown
 from proctor.proof.records import CaseLine, HiddenLine, TrialLine, case_from, trial_from
 from proctor.proof.statement import SUITE, TRIALS, Statement
 from proctor.protocols import Store
-from proctor.services.bundles.side_effects import Foreign
+from proctor.services.bundles.side_effects import SideEffectCheck
 from proctor.services.bundles.verify import Verified, verify
 from proctor.services.progress_lines import Tell
 from proctor.services.runs.planning.target_names import Names
@@ -39,7 +39,7 @@ _LONGEST_NAME = 200
 """More characters no list of runs has room for."""
 
 
-class Wants(Struct, frozen=True, kw_only=True):
+class ImportOptions(Struct, frozen=True, kw_only=True):
     """What a user asks of a bundle before anything of it is taken."""
 
     trusted: Mapping[str, Trusted] = {}
@@ -54,7 +54,7 @@ class Wants(Struct, frozen=True, kw_only=True):
     """The user names the judges."""
 
 
-def verified(path: Path, wants: Wants, told: Tell | None = None) -> Verified:
+def verified(path: Path, wants: ImportOptions, told: Tell | None = None) -> Verified:
     """What verifying a bundle gives.
 
     Raises:
@@ -71,7 +71,7 @@ def verified(path: Path, wants: Wants, told: Tell | None = None) -> Verified:
     return found
 
 
-def cases_of(bundle: Bundle, statement: Statement) -> Iterator[CaseLine]:
+def read_cases(bundle: Bundle, statement: Statement) -> Iterator[CaseLine]:
     """The cases that a bundle shows, in order.
 
     Raises:
@@ -83,7 +83,7 @@ def cases_of(bundle: Bundle, statement: Statement) -> Iterator[CaseLine]:
             yield read
 
 
-def trials_of(bundle: Bundle, statement: Statement) -> Iterator[TrialLine]:
+def read_trials(bundle: Bundle, statement: Statement) -> Iterator[TrialLine]:
     """The trials that a bundle shows, in order; raises as `cases_of` does."""
     for line in _lines(bundle, statement, TRIALS):
         read = _read(bundle, trial_from, line)
@@ -91,7 +91,7 @@ def trials_of(bundle: Bundle, statement: Statement) -> Iterator[TrialLine]:
             yield read
 
 
-def own_targets(environ: Mapping[str, str]) -> frozenset[str]:
+def read_target_names(environ: Mapping[str, str]) -> frozenset[str]:
     """The names of the user's own targets file; none where there is no such file.
 
     Raises:
@@ -100,7 +100,7 @@ def own_targets(environ: Mapping[str, str]) -> frozenset[str]:
     return frozenset(Names(environ).names())
 
 
-def standing_in_words(found: Verified) -> str:
+def describe_signatures(found: Verified) -> str:
     """How a bundle is signed, as a sentence; with whole fingerprints."""
     by = ", ".join(f"{one.name} ({one.id})" for one in found.signatures if one.name is not None)
     if found.standing == "trusted":
@@ -110,7 +110,7 @@ def standing_in_words(found: Verified) -> str:
     return "unsigned: consistent, but anyone could have made it."
 
 
-def take_suite(store: Store, bundle: Bundle, found: Verified, wants: Wants) -> Suite:
+def import_suite(store: Store, bundle: Bundle, found: Verified, wants: ImportOptions) -> Suite:
     """Save a bundle's suite in a store, beside what is there under its name.
 
     Of a public bundle the cases that it shows are saved, as a suite of their own that is not split. How the
@@ -125,12 +125,12 @@ def take_suite(store: Store, bundle: Bundle, found: Verified, wants: Wants) -> S
     if not whole:
         name = f"{header.name.removeprefix(BUILTIN)} (public part)"
         header = replace(header, name=name, split_rule=None)
-    foreign = Foreign(wants.own_targets, judged=wants.judged)
+    foreign = SideEffectCheck(wants.own_targets, judged=wants.judged)
     indexer = Indexer(Selection(), None)
     digests: list[tuple[str, str, str]] = []
     writer = store.saving(aside=True)
     try:
-        for place, line in enumerate(cases_of(bundle, statement)):
+        for place, line in enumerate(read_cases(bundle, statement)):
             sent = sent_digest(line.case)
             digests.append((line.case.id, sent, judged_digest(line.case)))
             indexer.add(line.case)

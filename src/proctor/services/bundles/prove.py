@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from proctor.bundles.keys import SigningKey
 
 
-class Wanted:
+class ProofCollector:
     """Which trial is proved, and where."""
 
     def __init__(self, case_id: str, repeat: int, path: Path) -> None:
@@ -39,7 +39,7 @@ class Wanted:
         self._case = (0, b"")
         self._found: tuple[tuple[int, bytes], tuple[int, bytes]] | None = None
 
-    def watch(self, name: str, index: int, line: bytes, leaf: bytes, noun: Case | Trial) -> None:
+    def observe(self, name: str, index: int, line: bytes, leaf: bytes, noun: Case | Trial) -> None:
         """See each line go by; a trial comes after its case."""
         self._leaves[name == TRIALS].append(leaf)
         if isinstance(noun, Case):
@@ -60,7 +60,13 @@ class Wanted:
 
 
 def prove(
-    store: Store, run: Run, wanted: Wanted, *, public: bool, key: SigningKey | None, told: Tell | None = None
+    store: Store,
+    run: Run,
+    wanted: ProofCollector,
+    *,
+    public: bool,
+    key: SigningKey | None,
+    told: Tell | None = None,
 ) -> Statement:
     """Write the proof of one trial, with the envelope that the run's bundle has.
 
@@ -78,7 +84,7 @@ def prove(
     """
     check_file(wanted.path)
     check_finished(store, run)
-    statement = passed_into(Digests(), store, run, public=public, told=told, watch=wanted.watch)
+    statement = passed_into(Digests(), store, run, public=public, told=told, watch=wanted.observe)
     lines = wanted.lines()
     if lines is None:
         which = f" with repeat {wanted.repeat}" if wanted.repeat else ""

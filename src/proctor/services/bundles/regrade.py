@@ -73,7 +73,7 @@ class Deriving:
             self._hint = f" Proctor {shown(made_by)} graded the run; this is {__version__}, which may differ."
 
     @property
-    def unended(self) -> tuple[str, ...]:
+    def timed_out(self) -> tuple[str, ...]:
         """The graders that took too long, sorted."""
         return tuple(sorted(name for name, lost_s in self._lost_s.items() if lost_s))
 

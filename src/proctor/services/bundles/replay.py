@@ -13,7 +13,7 @@ from proctor.errors import NothingSelected
 from proctor.model import Params, Run, Settings, Suite
 from proctor.proof.replay_comparison import Replayed, Said, replayed, said
 from proctor.protocols import Store
-from proctor.services.bundles.import_records import Wants, take_suite, trials_of, verified
+from proctor.services.bundles.import_records import ImportOptions, import_suite, read_trials, verified
 from proctor.services.bundles.verify import Verified
 from proctor.services.progress_lines import Tell
 from proctor.services.runs.reading.report import keep_look, rows_of
@@ -45,7 +45,7 @@ class Who(Struct, frozen=True, kw_only=True):
     """Of it concurrency, timeout, retries and budget count."""
 
 
-def asking(store: Store, path: Path, wants: Wants, who: Who, told: Tell | None = None) -> Asking:
+def asking(store: Store, path: Path, wants: ImportOptions, who: Who, told: Tell | None = None) -> Asking:
     """Verify a bundle, save its suite, and say what is to be asked of whom.
 
     Args:
@@ -65,13 +65,13 @@ def asking(store: Store, path: Path, wants: Wants, who: Who, told: Tell | None =
     with opened(path) as bundle:
         before = tuple(
             said(line.trial, line.verdict)
-            for line in trials_of(bundle, statement)
+            for line in read_trials(bundle, statement)
             if who.split in (None, "all", line.trial.split)
         )
         if not before:
             which = "nothing but what is held out" if found.hidden and who.split is None else "no such trial"
             raise NothingSelected(f"{path} shows {which}, so there is nothing to ask again.")
-        suite = take_suite(store, bundle, found, wants)
+        suite = import_suite(store, bundle, found, wants)
     return Asking(
         request=_request(suite, run, who, before),
         verified=found,

@@ -23,7 +23,7 @@ _SHOWN = 60
 """So many characters of each."""
 
 
-class Foreign:
+class SideEffectCheck:
     """Collects what the cases of such a suite would do, while they stream by."""
 
     def __init__(self, own_targets: Collection[str], *, judged: bool = False) -> None:
@@ -39,7 +39,7 @@ class Foreign:
 
     def add(self, position: int, case: Case) -> None:
         """The next case, and its place in the suite."""
-        for what, detail in acts(case, self._own, judged=self._judged):
+        for what, detail in find_side_effects(case, self._own, judged=self._judged):
             self._found.append((position, case.id, what, detail))
 
     def check(self, index: Index) -> None:
@@ -64,7 +64,9 @@ class Foreign:
         )
 
 
-def acts(case: Case, own_targets: Collection[str], *, judged: bool = False) -> Iterator[tuple[str, str]]:
+def find_side_effects(
+    case: Case, own_targets: Collection[str], *, judged: bool = False
+) -> Iterator[tuple[str, str]]:
     """What a case would do: in words after its name, and the details.
 
     Args:

@@ -277,6 +277,6 @@ def _not_told(run: Run, expected: Expected, deriving: Deriving) -> Iterator[str]
             f"{deriving.unread:,} judgments were counted without reading the judges' replies again: their "
             "prompts are of another version of Proctor or name variables, or the run has no such judge."
         )
-    if deriving.unended:
-        names = ", ".join(deriving.unended)
+    if deriving.timed_out:
+        names = ", ".join(deriving.timed_out)
         yield f"Not every check by {names} ended in time; those scores were counted as they stand."

@@ -37,7 +37,7 @@ from proctor.targets.process.suite_programs import SuitePrograms
 from proctor.verdicts import Spent, verdict_of
 
 
-class Ask(Struct, frozen=True):
+class PromptVariant(Struct, frozen=True):
     """One time that a judge is asked about an answer."""
 
     shift: int = 0
@@ -46,7 +46,7 @@ class Ask(Struct, frozen=True):
     padded: bool = False
 
 
-class Reply(Struct, frozen=True):
+class JudgeReply(Struct, frozen=True):
     """What came of it."""
 
     verdict: Verdict
@@ -84,12 +84,16 @@ class Calibrated(Struct, frozen=True, kw_only=True):
     """Answers that the judge was still to be asked about when it was stopped."""
 
 
-def asks(repeats: int) -> tuple[Ask, ...]:
+def prompt_variants(repeats: int) -> tuple[PromptVariant, ...]:
     """How a judge is asked about each answer: as runs ask, so often; then turned, and padded."""
-    return (*(Ask(shift) for shift in range(repeats)), Ask(turned=True), Ask(padded=True))
+    return (
+        *(PromptVariant(shift) for shift in range(repeats)),
+        PromptVariant(turned=True),
+        PromptVariant(padded=True),
+    )
 
 
-def is_asked(answer: Answer) -> bool:
+def needs_judge(answer: Answer) -> bool:
     """Whether a judge is asked: people are not divided, and there is something to judge."""
     assert answer.trial.output is not None
     label = majority([label.passed for label in answer.labels])
@@ -134,17 +138,17 @@ class Calibrating:
         target = await self._reach.target(self._spec, judging=True)
         if any("embedder" in wants for answer in answers for wants in _wants(answer.case)):
             await self._reach.open_embedder()
-        replies: list[dict[Ask, Reply]] = [{} for _ in answers]
+        replies: list[dict[PromptVariant, JudgeReply]] = [{} for _ in answers]
         waiting = iter(
             [
                 (place, ask)
                 for place, answer in enumerate(answers)
-                if is_asked(answer)
-                for ask in asks(repeats)
+                if needs_judge(answer)
+                for ask in prompt_variants(repeats)
             ]
         )
 
-        async def work(jobs: Iterator[tuple[int, Ask]]) -> None:
+        async def work(jobs: Iterator[tuple[int, PromptVariant]]) -> None:
             for place, ask in jobs:
                 if self._stopped:
                     return
@@ -158,16 +162,16 @@ class Calibrating:
                     group.create_task(work(waiting))
         finally:
             await self._lending.aclose()
-        whole = len(asks(repeats))
+        whole = len(prompt_variants(repeats))
         there = [
             (answer, said)
             for answer, said in zip(answers, replies, strict=True)
-            if len(said) == whole or not is_asked(answer)
+            if len(said) == whole or not needs_judge(answer)
         ]
         done = self._calibrated([answer for answer, _ in there], [said for _, said in there], repeats)
         return replace(done, left=len(answers) - len(there))
 
-    async def _reply(self, answer: Answer, ask: Ask, target: Answers) -> Reply:
+    async def _reply(self, answer: Answer, ask: PromptVariant, target: Answers) -> JudgeReply:
         assert answer.trial.output is not None
         asking = _Asking(target, ask.shift)
         case = _turned(answer.case) if ask.turned else answer.case
@@ -184,10 +188,10 @@ class Calibrating:
         graded = help_.graded(case, output)
         judged = [assertion for assertion in case.assertions if is_judged(assertion)]
         scores = tuple([await score(assertion, graded, GRADERS.get) for assertion in judged])
-        self._count(scores, usual=ask == Ask())
+        self._count(scores, usual=ask == PromptVariant())
         verdict = verdict_of(replace(answer.trial, output=output, scores=scores), answer.rule)
         reasons = [one.reason for one in scores if one.outcome is not Verdict.PASS] or [scores[0].reason]
-        return Reply(verdict, " ".join(reasons), tuple(asking.shown))
+        return JudgeReply(verdict, " ".join(reasons), tuple(asking.shown))
 
     def _count(self, scores: Sequence[Score], *, usual: bool) -> None:
         for judgment in (judgment for one in scores for judgment in one.judgments):
@@ -196,7 +200,7 @@ class Calibrating:
                 self._prompts.add(judgment.prompt_digest)
 
     def _calibrated(
-        self, answers: Sequence[Answer], replies: Sequence[dict[Ask, Reply]], repeats: int
+        self, answers: Sequence[Answer], replies: Sequence[dict[PromptVariant, JudgeReply]], repeats: int
     ) -> Calibrated:
         heard = [_heard(answer, said, repeats) for answer, said in zip(answers, replies, strict=True)]
         cases = Counter((answer.trial.case_id, answer.trial.sent) for answer in answers if answer.trial.sent)
@@ -263,15 +267,15 @@ def _padded(output: Output) -> Output:
 _PASSED = {Verdict.PASS: True, Verdict.FAIL: False}
 
 
-def _heard(answer: Answer, replies: dict[Ask, Reply], repeats: int) -> Heard:
+def _heard(answer: Answer, replies: dict[PromptVariant, JudgeReply], repeats: int) -> Heard:
     people = tuple(label.passed for label in answer.labels)
-    first = replies.get(Ask())
+    first = replies.get(PromptVariant())
     if first is None or not first.shown:
         return Heard(people=people)
-    turned, longer = replies[Ask(turned=True)], replies[Ask(padded=True)]
+    turned, longer = replies[PromptVariant(turned=True)], replies[PromptVariant(padded=True)]
     return Heard(
         people=people,
-        usual=tuple(_PASSED.get(replies[Ask(shift)].verdict) for shift in range(repeats)),
+        usual=tuple(_PASSED.get(replies[PromptVariant(shift)].verdict) for shift in range(repeats)),
         # By a prompt of the suite's own the judge is shown the same, and the order was not tried.
         turned=None if turned.shown == first.shown else _PASSED.get(turned.verdict),
         padded=None if longer.shown == first.shown else _PASSED.get(longer.verdict),
@@ -281,7 +285,7 @@ def _heard(answer: Answer, replies: dict[Ask, Reply], repeats: int) -> Heard:
 def _differences(
     answers: Sequence[Answer],
     heard: Sequence[Heard],
-    replies: Sequence[dict[Ask, Reply]],
+    replies: Sequence[dict[PromptVariant, JudgeReply]],
     environ: Mapping[str, str],
 ) -> Iterator[Difference]:
     for answer, one, said in zip(answers, heard, replies, strict=True):
@@ -292,7 +296,7 @@ def _differences(
             case_id=answer.trial.case_id,
             repeat=answer.trial.repeat,
             label=one.label,
-            said=said[Ask()].verdict,
-            reason="" if sealed else masked(said[Ask()].reason, answer.case.variables, environ),
+            said=said[PromptVariant()].verdict,
+            reason="" if sealed else masked(said[PromptVariant()].reason, answer.case.variables, environ),
             notes=() if sealed else tuple(label.note for label in answer.labels if label.note),
         )

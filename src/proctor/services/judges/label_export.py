@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from proctor.errors import StoreError, UsageError
 from proctor.model import Run
 from proctor.protocols import KeptLabel, Store
-from proctor.services.judges.label_files import OF_RUN, Labelled, Labels
+from proctor.services.judges.label_files import OF_RUN, LabelLine, Labels
 from proctor.services.runs.reading.report import keep_looks
 
 PLACE = "labels of the store"
@@ -34,7 +34,7 @@ def stored_labels(store: Store, run: Run | None) -> Labels:
     """
     found = store.labels(None if run is None else run.id)
     runs = {run_id: _is_there(store, run_id) for run_id in {kept.label.run for kept in found}}
-    labelled = [Labelled(line=kept.number, label=kept.label) for kept in found if runs[kept.label.run]]
+    labelled = [LabelLine(line=kept.number, label=kept.label) for kept in found if runs[kept.label.run]]
     if not labelled:
         raise no_labels(run)
     return Labels(PLACE, tuple(labelled), open=0, gone=len(found) - len(labelled))

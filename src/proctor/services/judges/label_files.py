@@ -41,7 +41,7 @@ _ROLES = ("system", "user", "assistant", "tool")
 _HOW = ("criteria", "expected", "judge_prompt", "rubric")
 
 
-class Own(Struct, frozen=True):
+class StandaloneAnswer(Struct, frozen=True):
     """An answer that stands beside its label, and the case that it answers."""
 
     case: Case
@@ -50,12 +50,12 @@ class Own(Struct, frozen=True):
     """Its id is written in the file."""
 
 
-class Labelled(Struct, frozen=True, kw_only=True):
+class LabelLine(Struct, frozen=True, kw_only=True):
     """One label, and where it stands."""
 
     line: int
     label: Label
-    own: Own | None = None
+    own: StandaloneAnswer | None = None
     """The answer, where it stands there too."""
     answer: str | None = None
     """What the line says that the run's answer is, where it says so."""
@@ -65,7 +65,7 @@ class Labels(Struct, frozen=True):
     """What a file of labels holds."""
 
     path: str
-    labelled: tuple[Labelled, ...]
+    labelled: tuple[LabelLine, ...]
     open: int
     """How many lines have no label yet."""
     gone: int = 0
@@ -86,7 +86,7 @@ def read_labels(path: str) -> Labels:
     is_csv = Path(path).suffix.lower() == ".csv"
     found: Iterator[tuple[int, dict[str, Any]] | Problem]
     found = _csv_rows(data, path) if is_csv else rows(data.split(b"\n"), path)
-    labelled: list[Labelled] = []
+    labelled: list[LabelLine] = []
     problems: list[Problem] = []
     unlabelled = 0
     for item in found:
@@ -110,12 +110,12 @@ def read_labels(path: str) -> Labels:
 # --- one line ----------------------------------------------------------------------------------------------
 
 
-def _labelled(fields: Fields, notes: Notes) -> Labelled | None:
+def _labelled(fields: Fields, notes: Notes) -> LabelLine | None:
     """The label of a line; None where it has none yet, and where the line is wrong."""
     return _of_run(fields, notes) if "case_id" in fields else _own(fields, notes)
 
 
-def _of_run(fields: Fields, notes: Notes) -> Labelled | None:
+def _of_run(fields: Fields, notes: Notes) -> LabelLine | None:
     exported = "verdict" in fields
     given = fields.take("output") if exported else None
     if exported:
@@ -134,10 +134,10 @@ def _of_run(fields: Fields, notes: Notes) -> Labelled | None:
     if passed is None or notes.failed:
         return None
     answer = given.get("text") if isinstance(given, dict) else given
-    return Labelled(line=notes.line, label=label, answer=answer if isinstance(answer, str) else None)
+    return LabelLine(line=notes.line, label=label, answer=answer if isinstance(answer, str) else None)
 
 
-def _own(fields: Fields, notes: Notes) -> Labelled | None:
+def _own(fields: Fields, notes: Notes) -> LabelLine | None:
     passed = _verdict(fields, must=True)
     fields.forgive_null("id", "by", "note", *_HOW)
     named = fields.text("id")
@@ -157,7 +157,7 @@ def _own(fields: Fields, notes: Notes) -> Labelled | None:
     if passed is None or notes.failed or assertion is None:
         return None
     case = Case(id=case_id, input=messages, expected=expected, criteria=criteria, assertions=(assertion,))
-    return Labelled(line=notes.line, label=label, own=Own(case, output, bool(named)))
+    return LabelLine(line=notes.line, label=label, own=StandaloneAnswer(case, output, bool(named)))
 
 
 def _verdict(fields: Fields, *, must: bool) -> bool | None:

@@ -16,7 +16,7 @@ from proctor.grading import bind
 from proctor.model import Assertion, Case, Label, PassRule, Problem, Run, Trial
 from proctor.protocols import Store
 from proctor.reports.runs.serialize import Row
-from proctor.services.judges.label_files import Labelled, Labels
+from proctor.services.judges.label_files import LabelLine, Labels
 from proctor.services.runs.reading.report import rows_of
 from proctor.verdicts import rules_of
 
@@ -87,8 +87,8 @@ class _Finding:
         """By the word that a line has; None for a run that is not there."""
 
     def found(self) -> Found:
-        own: dict[bytes, list[Labelled]] = {}
-        of_runs: dict[str, dict[tuple[str, int], list[Labelled]]] = {}
+        own: dict[bytes, list[LabelLine]] = {}
+        of_runs: dict[str, dict[tuple[str, int], list[LabelLine]]] = {}
         for one in self._labels.labelled:
             if one.own is not None:
                 content = encode((one.own.case.input, replace(one.own.case, id=""), one.own.output))
@@ -109,7 +109,7 @@ class _Finding:
     def _wrong(self, line: int, message: str) -> None:
         self.problems.append(Problem(code="bad-label", message=message, path=self._labels.path, line=line))
 
-    def _run_of(self, one: Labelled) -> Run | None:
+    def _run_of(self, one: LabelLine) -> Run | None:
         """The run whose answer a line names."""
         word = one.label.run or (self._given.id if self._given is not None else "")
         if not word:
@@ -134,7 +134,7 @@ class _Finding:
     # --- answers of a run ---
 
     def _stored_answers(
-        self, run: Run, wanted: dict[tuple[str, int], list[Labelled]]
+        self, run: Run, wanted: dict[tuple[str, int], list[LabelLine]]
     ) -> Iterator[tuple[int, Answer]]:
         for row in rows_of(self._store, run, reveal=True):
             group = wanted.pop((row.trial.case_id, row.trial.repeat), None)
@@ -144,7 +144,7 @@ class _Finding:
             which = f"case {case_id!r}" + (f", repeat {repeat}" if repeat else "")
             self._wrong(group[0].line, f"Run {run.id} has no finished answer to {which}.")
 
-    def _can_be_judged(self, row: Row, group: list[Labelled]) -> bool:
+    def _can_be_judged(self, row: Row, group: list[LabelLine]) -> bool:
         line, case_id, output = group[0].line, row.trial.case_id, row.trial.output
         if output is None:
             self._wrong(line, f"Case {case_id!r} has no answer in that run: {row.why}")
@@ -161,7 +161,7 @@ class _Finding:
             )
         return not other
 
-    def _stored_answer(self, run: Run, row: Row, group: list[Labelled]) -> Answer:
+    def _stored_answer(self, run: Run, row: Row, group: list[LabelLine]) -> Answer:
         trial, variables, environ = row.trial, row.case.variables, self._environ
         check_set(variables, environ)
         return Answer(
@@ -174,7 +174,7 @@ class _Finding:
 
     # --- answers beside their labels ---
 
-    def _own_answer(self, group: list[Labelled]) -> Answer:
+    def _own_answer(self, group: list[LabelLine]) -> Answer:
         own = group[0].own
         assert own is not None
         return Answer(
@@ -186,7 +186,7 @@ class _Finding:
             labels=self._labels_of(group),
         )
 
-    def _check_ids(self, groups: Iterable[list[Labelled]]) -> None:
+    def _check_ids(self, groups: Iterable[list[LabelLine]]) -> None:
         first: dict[str, int] = {}
         for group in groups:
             for case_id in {one.label.case_id for one in group if one.own is not None and one.own.named}:
@@ -197,9 +197,9 @@ class _Finding:
                         f"The id {case_id!r} stands for another answer at line {line}. Give each its own.",
                     )
 
-    def _labels_of(self, group: list[Labelled]) -> tuple[Label, ...]:
+    def _labels_of(self, group: list[LabelLine]) -> tuple[Label, ...]:
         """One label of each person; that a person says the same twice is no other label."""
-        first: dict[str, Labelled] = {}
+        first: dict[str, LabelLine] = {}
         for one in group:
             earlier = first.setdefault(one.label.by, one)
             if earlier.label.passed != one.label.passed:

@@ -102,7 +102,7 @@ def reviewable(store: Store, run: Run) -> Answers:
             case_id=row.trial.case_id,
             tags=row.case.tags,
             held_out=row.trial.split == "holdout",
-            said=said_of(row.trial, row.case, rules),
+            said=graders_pass(row.trial, row.case, rules),
             judged=bool(judged_scores(row.trial)),
         )
         for row in rows_of(store, run, reveal=True)
@@ -115,14 +115,14 @@ def judged_scores(trial: Trial) -> tuple[Score, ...]:
     return tuple([score for score in trial.scores if score.judgments])
 
 
-def said_of(trial: Trial, case: Case, rules: Rules) -> bool | None:
+def graders_pass(trial: Trial, case: Case, rules: Rules) -> bool | None:
     """Whether the judges passed an answer, or all graders where no judge was asked; None for no verdict."""
     scores = judged_scores(trial)
     verdict = verdict_of(replace(trial, scores=scores) if scores else trial, rules(case))
     return _SAID.get(verdict)
 
 
-class Remembered:
+class ReviewCache:
     """The answers of runs, read once and kept for as long as they stay the same."""
 
     def __init__(self) -> None:

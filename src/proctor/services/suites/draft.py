@@ -16,9 +16,9 @@ from proctor.errors import SuiteError, UsageError
 from proctor.model import Case, Defaults, Problem, SplitRule, Suite
 from proctor.plurals import listed
 from proctor.protocols import Placed, Store, SuiteWriter
-from proctor.services.bundles.side_effects import acts
+from proctor.services.bundles.side_effects import find_side_effects
 from proctor.services.runs.config import Config
-from proctor.services.suites.library import Saved, check_builtin, check_name, state_of
+from proctor.services.suites.library import SaveResult, check_builtin, check_name, save_state
 from proctor.services.suites.load import load_source
 from proctor.services.suites.split import check_share
 from proctor.services.suites.upload import FOLDER, Upload, decoded, source_of
@@ -127,7 +127,7 @@ def save(
     holdout: float | None = None,
     own_targets: Collection[str] = (),
     options: Mapping[str, Any] = {},
-) -> Saved:
+) -> SaveResult:
     """Save the suite of an upload, as `Suites.save` saves one in a file.
 
     Args:
@@ -155,7 +155,9 @@ def save(
         writer.drop()
     if loaded.errors:
         raise SuiteError([_here(problem) for problem in loaded.problems])
-    return Saved(path=upload.name or upload.main, suite=loaded.suite, state=state_of(loaded.suite, before))
+    return SaveResult(
+        path=upload.name or upload.main, suite=loaded.suite, state=save_state(loaded.suite, before)
+    )
 
 
 def options_of(config: Config) -> dict[str, Any]:
@@ -278,7 +280,7 @@ def _acts(placed: Placed, path: str, own_targets: Collection[str]) -> list[Probl
             field=_FIELDS.get(what, "input"),
             case=case.id,
         )
-        for what, detail in acts(case, own_targets)
+        for what, detail in find_side_effects(case, own_targets)
     ]
 
 

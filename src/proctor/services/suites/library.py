@@ -29,7 +29,7 @@ State = Literal["new", "same", "renewed", "earlier"]
 holdout; or an earlier one, which is current again."""
 
 
-class Saved(Struct, frozen=True, kw_only=True):
+class SaveResult(Struct, frozen=True, kw_only=True):
     """A suite that was saved."""
 
     path: str
@@ -41,7 +41,7 @@ class Saved(Struct, frozen=True, kw_only=True):
     """What is doubtful in its file."""
 
 
-class Opened(Struct, frozen=True, kw_only=True):
+class OpenedSuite(Struct, frozen=True, kw_only=True):
     """A suite, until it is closed."""
 
     suite: Suite
@@ -97,7 +97,7 @@ class Suites:
         self._config = config
         self._tell = tell
 
-    def save(self, word: str, *, dialect: str | None = None, name: str | None = None) -> Iterator[Saved]:
+    def save(self, word: str, *, dialect: str | None = None, name: str | None = None) -> Iterator[SaveResult]:
         """Save each suite of a word, one after the other.
 
         Args:
@@ -126,17 +126,17 @@ class Suites:
             except SuiteError as error:
                 wrong.extend(error.problems)
                 continue
-            yield Saved(
+            yield SaveResult(
                 path=loaded.path,
                 suite=loaded.suite,
-                state=state_of(loaded.suite, before),
+                state=save_state(loaded.suite, before),
                 problems=loaded.problems,
             )
         if wrong:
             raise SuiteError(wrong)
 
     @contextmanager
-    def opened(self, word: str, *, dialect: str | None = None) -> Iterator[Opened]:
+    def opened(self, word: str, *, dialect: str | None = None) -> Iterator[OpenedSuite]:
         """A suite in a file or in the store, for as long as the block lasts.
 
         Args:
@@ -156,7 +156,7 @@ class Suites:
             suite = None if self._store is None else stored_suite(self._store, word)
             if suite is None or self._store is None:
                 raise UsageError(f"{missing}{self._stored_names(word)}") from None
-            yield Opened(suite=suite, cases=partial(self._store.cases, suite.content))
+            yield OpenedSuite(suite=suite, cases=partial(self._store.cases, suite.content))
             return
         if len(paths) > 1:
             names = ", ".join(path.as_posix() for path in paths)
@@ -167,7 +167,7 @@ class Suites:
             closing(STORES.get("sqlite")(str(Path(folder) / "suite.db"))) as aside,
         ):
             loaded = self._load(paths[0], dialect, aside.saving())
-            yield Opened(
+            yield OpenedSuite(
                 suite=replace(loaded.suite, version=None),
                 cases=partial(aside.cases, loaded.suite.content),
                 problems=loaded.problems,
@@ -262,7 +262,7 @@ def stored_suite(store: Store, word: str) -> Suite | None:
     return found or whole
 
 
-def state_of(suite: Suite, before: list[SavedSuite]) -> State:
+def save_state(suite: Suite, before: list[SavedSuite]) -> State:
     """What saving a suite came to, by the versions that were there before."""
     version = suite.name, suite.version
     was = next((one for one in before if (one.suite.name, one.suite.version) == version), None)

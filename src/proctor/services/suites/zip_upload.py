@@ -59,7 +59,7 @@ def is_zip(data: bytes) -> bool:
     return data.startswith(_BEGINNINGS)
 
 
-def unpacked(data: bytes) -> dict[str, bytes]:
+def unpack(data: bytes) -> dict[str, bytes]:
     """The files of a zip archive by their paths; folders, and what systems add, are left out.
 
     Raises:
@@ -98,7 +98,7 @@ def _too_many(count: int) -> str:
     return f"The zip archive has too many files ({count:,}); {MOST_FILES:,} are read. Pack the suite alone."
 
 
-def packed(files: Mapping[str, bytes]) -> bytes:
+def pack(files: Mapping[str, bytes]) -> bytes:
     """Files as a zip archive, which is the same for the same files."""
     whole = BytesIO()
     with ZipFile(whole, "w", ZIP_DEFLATED) as archive:

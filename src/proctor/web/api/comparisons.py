@@ -63,7 +63,7 @@ def _compared(store: Store, ids: list[str], split: Split, by: By, *, by_case_dig
     except comparing.DifferentSuites as error:
         wanted = "Add `by_case_digest=true` to compare the cases that are sent and judged alike."
         raise UsageError(f"{error.why} {wanted}") from None
-    facts = comparing.gathered(store, runs, by_digest=by_case_digest)
-    found = comparing.against_one_another(facts, split=split, by=by)
+    facts = comparing.load_outcomes(store, runs, by_digest=by_case_digest)
+    found = comparing.compare_pairwise(facts, split=split, by=by)
     looks = comparing.looked_at(store, facts, split) if found.shows_rates else None
     return replace(found, looks=looks, judges=comparing.about_judges(store, facts))

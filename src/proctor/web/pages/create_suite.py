@@ -21,9 +21,9 @@ from proctor.safe_text import one_line
 from proctor.services.runs.planning.target_names import Names
 from proctor.services.suites.convert import MAIN, converted
 from proctor.services.suites.draft import Draft, draft_of, options_of, save
-from proctor.services.suites.library import Saved
+from proctor.services.suites.library import SaveResult
 from proctor.services.suites.upload import FOLDER, Upload, chosen, decoded, of_files, of_text
-from proctor.services.suites.zip_upload import check_paths, is_zip, unpacked
+from proctor.services.suites.zip_upload import check_paths, is_zip, unpack
 from proctor.splits import holdout_size
 from proctor.web.annotated_source import marked
 from proctor.web.browser_sessions import visitor_of
@@ -169,7 +169,7 @@ def _upload(request: Request, form: Form, asked: Asked) -> Upload:
     """
     sent = form.files("file")
     if len(sent) == 1 and is_zip(sent[0].data):
-        return of_files(unpacked(sent[0].data), splitext(basename(sent[0].name))[0])
+        return of_files(unpack(sent[0].data), splitext(basename(sent[0].name))[0])
     if len(sent) == 1:
         return of_text(decoded(sent[0].data, sent[0].name), sent[0].name, asked.dialect or None)
     if sent:
@@ -300,7 +300,7 @@ def _split(draft: Draft) -> str:
     return f"{suite.case_count - held:,} dev + {held:,} holdout"
 
 
-def _told(saved: Saved) -> str:
+def _told(saved: SaveResult) -> str:
     suite = saved.suite
     cases = counted(suite.case_count, "case")
     return f"Saved {one_line(suite.title)}: {cases}.{_STATES[saved.state]}"

@@ -21,9 +21,9 @@ from proctor.safe_text import one_line
 from proctor.services.judges.label_export import label_lines
 from proctor.services.judges.review import (
     ENOUGH,
-    Remembered,
     Review,
     Reviewable,
+    ReviewCache,
     Show,
     exam_sheet,
     judged_scores,
@@ -178,7 +178,7 @@ def _review(request: Request, store: Store, run: Run) -> Review:
     visitor = visitor_of(request)
     return Review(
         run,
-        site_of(request).shared("answers of runs", Remembered).of(store, run),
+        site_of(request).shared("answers of runs", ReviewCache).of(store, run),
         store.labels(run.id),
         by=visitor.name,
         revealed=run.id in visitor.revealed,

@@ -26,7 +26,7 @@ from proctor.services.runs.reading.listing import listed
 from proctor.services.suites.convert import MAIN, Converted, converted
 from proctor.services.suites.library import stored_suite
 from proctor.services.suites.overview import described, kept
-from proctor.services.suites.zip_upload import packed
+from proctor.services.suites.zip_upload import pack
 from proctor.suite_diff import Change, Changed, diff
 from proctor.web.project import Site, site_of
 from proctor.web.templates_env import NotThere, page
@@ -235,7 +235,7 @@ def _download(made: Converted) -> Response:
         kind = "application/yaml" if file_name.endswith((".yaml", ".yml")) else "application/jsonl"
     else:
         stem = made.name_hint.removesuffix(".jsonl").removesuffix(".eval.yaml")
-        data = packed({path or made.name_hint: content for path, content in made.files.items()})
+        data = pack({path or made.name_hint: content for path, content in made.files.items()})
         file_name, kind = f"{stem}.zip", "application/zip"
     plain = file_name.encode("ascii", "replace").decode().replace("?", "_").replace('"', "_")
     disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(file_name, safe='')}"

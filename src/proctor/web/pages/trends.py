@@ -19,7 +19,7 @@ from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.drift.chart import chart
 from proctor.reports.drift.text import COLUMNS, Drifted, rows, sentences
-from proctor.services.analysis.drift import Drifting, Found, Wanted, held_out, moment
+from proctor.services.analysis.drift import DriftQuery, DriftRequest, RunSelection, held_out, moment
 from proctor.web.browser_sessions import visitor_of
 from proctor.web.project import Site, site_of
 from proctor.web.tasks import Desk, Task, Told, desk_of, followed
@@ -136,7 +136,7 @@ def trend_events(request: Request, task: str) -> Response:
     return followed(desk_of(request), task, lambda one: part(request, "reading_section.html", task=one))
 
 
-def _found(store: Store, site: Site, stored: Sequence[Run], given: Given) -> Found:
+def _found(store: Store, site: Site, stored: Sequence[Run], given: Given) -> RunSelection:
     """The runs that are meant; suite and target are looked up among those that were run, and nowhere else."""
     named = [run for run in stored if given.suite in ("", run.suite.digest, run.suite.name, run.suite.title)]
     if not named:
@@ -145,22 +145,22 @@ def _found(store: Store, site: Site, stored: Sequence[Run], given: Given) -> Fou
     if not fitting:
         raise NothingSelected("No run of this suite on this target is stored.")
     now = datetime.now(UTC)
-    wanted = Wanted(
+    wanted = DriftRequest(
         suite=fitting[0].suite.digest if given.suite else None,
         target=given.target or None,
         since=moment(given.since, now) if given.since else None,
         until=moment(given.until, now, ends=True) if given.until else None,
         baseline=given.baseline or None,
     )
-    return Drifting(store, site.environ, site.config).find(wanted)
+    return DriftQuery(store, site.environ, site.config).find(wanted)
 
 
-def _asked(desk: Desk, site: Site, found: Found) -> Task[Trend]:
+def _asked(desk: Desk, site: Site, found: RunSelection) -> Task[Trend]:
     """The task that reads the runs: one that is under way or done, or a new one."""
 
     def make(told: Told) -> Trend:
         with site.store() as store:
-            drifted = Drifting(store, site.environ, site.config).gathered(found, told)
+            drifted = DriftQuery(store, site.environ, site.config).gathered(found, told)
         drawn = chart(drifted)
         return Trend(drifted=drifted, light=drawn.svg(), dark=drawn.svg(dark=True))
 
@@ -168,7 +168,7 @@ def _asked(desk: Desk, site: Site, found: Found) -> Task[Trend]:
     return desk.ask(key, make, "runs read")
 
 
-def _shown(request: Request, trend: Trend, found: Found, given: Given) -> Response:
+def _shown(request: Request, trend: Trend, found: RunSelection, given: Given) -> Response:
     drifted = trend.drifted
     shown = held_out(drifted)
     if shown is not None:
