@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proctor.model import Run, Suite, TargetSpec
-from proctor.services.suites.draft import save
+from proctor.services.suites.save_upload import save
 from proctor.services.suites.upload import of_text
 from proctor.services.suites.zip_upload import unpack
 from proctor.web.pages import suite as suite_page

@@ -17,7 +17,7 @@ from proctor.cli.echo import echo_err, echo_line
 
 if TYPE_CHECKING:
     from proctor.protocols import Store
-    from proctor.services.suites.path_arguments import Located
+    from proctor.services.suites.suite_argument import Located
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -20,11 +20,11 @@ from proctor.model import Problem
 from proctor.plurals import counted
 from proctor.reports.problems import lines_of
 from proctor.services.suites.convert import MAIN, Converted, converted
-from proctor.services.suites.library import Suites
+from proctor.services.suites.save_and_open import Suites
 from proctor.services.suites.write_files import write
 
 if TYPE_CHECKING:
-    from proctor.services.suites.library import OpenedSuite
+    from proctor.services.suites.save_and_open import OpenedSuite
 
 
 @click.command("convert")

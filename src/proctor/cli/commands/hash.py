@@ -11,9 +11,9 @@ from proctor.cli.options import is_saved, open_store, show, store_option, store_
 from proctor.codec import hash_text
 from proctor.dialects.shared.json_arrays import lines_of
 from proctor.errors import SuiteError
+from proctor.services.suites.file_source import source_of
 from proctor.services.suites.load import load
-from proctor.services.suites.path_arguments import Locator, NoSuchSuite
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.suite_argument import Locator, NoSuchSuite
 
 
 @click.command("hash")
@@ -48,7 +48,7 @@ def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> N
 
 def _stored(word: str, store: str | None, missing: NoSuchSuite) -> str:
     """The hash of a saved suite, or else its digest; raises what is given where there is no such suite."""
-    from proctor.services.suites.library import stored_suite
+    from proctor.services.suites.save_and_open import stored_suite
 
     if not store_path(store).exists():
         raise missing

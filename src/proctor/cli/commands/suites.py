@@ -20,9 +20,9 @@ from proctor.reports import suites as told
 from proctor.reports.problems import lines_of
 from proctor.reports.suites import Kept
 from proctor.safe_text import one_line
-from proctor.services.suites.library import OpenedSuite, SaveResult, Suites, stored_suite
 from proctor.services.suites.overview import described, kept
-from proctor.services.suites.suite_sources import versioned
+from proctor.services.suites.save_and_open import OpenedSuite, SaveResult, Suites, stored_suite
+from proctor.services.suites.saved_names import versioned
 from proctor.suite_diff import diff
 
 _STATES = {

@@ -16,7 +16,7 @@ from proctor.lint.linter import check_codes
 from proctor.plurals import counted
 from proctor.reports.problems import lines_of
 from proctor.reports.runs import json
-from proctor.services.suites.path_arguments import Locator
+from proctor.services.suites.suite_argument import Locator
 from proctor.services.suites.validate import Checked, check, files_of
 
 

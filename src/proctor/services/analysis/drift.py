@@ -22,7 +22,7 @@ from proctor.safe_text import one_line
 from proctor.services.runs.config import Config
 from proctor.services.runs.planning.target_names import Names
 from proctor.services.runs.reading.report import keep_look
-from proctor.services.suites.library import Suites
+from proctor.services.suites.save_and_open import Suites
 from proctor.verdicts import rules_of
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{6,64}")

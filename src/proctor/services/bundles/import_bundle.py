@@ -26,7 +26,7 @@ from proctor.services.bundles.import_records import (
 from proctor.services.bundles.verify import Verified
 from proctor.services.progress_lines import Tell, telling
 from proctor.services.runs.reading.report import rows_of
-from proctor.services.suites.suite_sources import BUILTIN
+from proctor.services.suites.builtin_suites import BUILTIN
 
 TAG = "imported"
 """What the tag of an imported run begins with; how its bundle was signed follows."""

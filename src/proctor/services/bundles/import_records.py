@@ -28,8 +28,9 @@ from proctor.services.bundles.side_effects import SideEffectCheck
 from proctor.services.bundles.verify import Verified, verify
 from proctor.services.progress_lines import Tell
 from proctor.services.runs.planning.target_names import Names
-from proctor.services.suites.library import builtin_digest, check_builtin
-from proctor.services.suites.suite_sources import BUILTIN, TIERS, versioned
+from proctor.services.suites.builtin_suites import BUILTIN, TIERS
+from proctor.services.suites.save_and_open import builtin_digest, check_builtin
+from proctor.services.suites.saved_names import versioned
 
 T = TypeVar("T")
 

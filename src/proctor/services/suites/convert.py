@@ -20,9 +20,9 @@ from proctor.errors import UnknownName, UsageError
 from proctor.model import Case, Problem, Suite
 from proctor.plurals import counted, listed
 from proctor.protocols import Found, Placed, Renders, Source
+from proctor.services.suites.builtin_suites import BUILTIN
 from proctor.services.suites.load import with_repeats_rule
 from proctor.services.suites.pass_rules import restated
-from proctor.services.suites.suite_sources import BUILTIN
 from proctor.validation import shown
 
 MAIN: Final = ""

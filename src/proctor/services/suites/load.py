@@ -24,7 +24,7 @@ from proctor.model import Case, Problem, Seat, Selection, Suite
 from proctor.plan import Index, Indexer
 from proctor.protocols import Grader, Placed, Source, SuiteWriter
 from proctor.services.runs.planning.judge_choice import Wanted, Wishes
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.file_source import source_of
 
 _TELL_EVERY = 1_000
 

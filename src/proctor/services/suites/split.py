@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.services.runs.request import Request
+from proctor.services.suites.builtin_suites import BUILTIN
 from proctor.services.suites.load import Loaded
-from proctor.services.suites.suite_sources import BUILTIN
 from proctor.splits import divided
 
 

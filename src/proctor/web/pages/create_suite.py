@@ -20,8 +20,8 @@ from proctor.plurals import counted
 from proctor.safe_text import one_line
 from proctor.services.runs.planning.target_names import Names
 from proctor.services.suites.convert import MAIN, converted
-from proctor.services.suites.draft import Draft, draft_of, options_of, save
-from proctor.services.suites.library import SaveResult
+from proctor.services.suites.save_and_open import SaveResult
+from proctor.services.suites.save_upload import Draft, draft_of, options_of, save
 from proctor.services.suites.upload import FOLDER, Upload, chosen, decoded, of_files, of_text
 from proctor.services.suites.zip_upload import check_paths, is_zip, unpack
 from proctor.splits import holdout_size

@@ -24,8 +24,8 @@ from proctor.reports.suites import Described, Kept
 from proctor.safe_text import one_line
 from proctor.services.runs.reading.listing import listed
 from proctor.services.suites.convert import MAIN, Converted, converted
-from proctor.services.suites.library import stored_suite
 from proctor.services.suites.overview import described, kept
+from proctor.services.suites.save_and_open import stored_suite
 from proctor.services.suites.zip_upload import pack
 from proctor.suite_diff import Change, Changed, diff
 from proctor.web.project import Site, site_of

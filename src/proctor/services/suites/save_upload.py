@@ -18,8 +18,9 @@ from proctor.plurals import listed
 from proctor.protocols import Placed, Store, SuiteWriter
 from proctor.services.bundles.side_effects import find_side_effects
 from proctor.services.runs.config import Config
-from proctor.services.suites.library import SaveResult, check_builtin, check_name, save_state
 from proctor.services.suites.load import load_source
+from proctor.services.suites.save_and_open import SaveResult, check_builtin, save_state
+from proctor.services.suites.saved_names import check_name
 from proctor.services.suites.split import check_share
 from proctor.services.suites.upload import FOLDER, Upload, decoded, source_of
 from proctor.services.suites.validate import check_source

@@ -15,10 +15,11 @@ from proctor.errors import SuiteError, UsageError, suggestion
 from proctor.model import Problem, Suite
 from proctor.protocols import SavedSuite, Source, Store, StoredCase, SuiteWriter
 from proctor.services.runs.config import Config
+from proctor.services.suites.builtin_suites import BUILTIN, TIERS, builtin, is_builtin
+from proctor.services.suites.file_source import source_of
 from proctor.services.suites.load import Loaded, load
-from proctor.services.suites.path_arguments import Located, Locator, NoSuchSuite
-from proctor.services.suites.suite_names import name_for
-from proctor.services.suites.suite_sources import BUILTIN, TIERS, builtin, is_builtin, source_of, versioned
+from proctor.services.suites.saved_names import check_name, name_for, versioned
+from proctor.services.suites.suite_argument import Located, Locator, NoSuchSuite
 from proctor.stores import STORES
 
 _NOTHING = Config()
@@ -281,15 +282,3 @@ def _names(store: Store) -> list[str]:
 def _listed(versions: list[SavedSuite]) -> str:
     shown = [f"{one.suite.version} ({one.suite.digest[:19]})" for one in versions[-20:]]
     return ", ".join(shown if len(shown) == len(versions) else ["…", *shown])
-
-
-def check_name(name: str) -> None:
-    """Check that a suite can be saved and found again under a name.
-
-    Raises:
-        UsageError: it cannot.
-    """
-    if name != name.strip() or not name.isprintable() or not name:
-        raise UsageError(f"{name!r} is no name for a suite. Give it one line without spaces around it.")
-    if versioned(name) is not None:
-        raise UsageError(f"{name!r} would be read as a version of a suite. Leave the part from `@` on out.")

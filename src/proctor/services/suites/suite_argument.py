@@ -13,7 +13,9 @@ from proctor.model import Problem
 from proctor.plurals import counted, listed
 from proctor.safe_text import one_line
 from proctor.services.runs.config import Config
-from proctor.services.suites.suite_sources import BUILTIN, TIERS, builtin, source_of, versioned
+from proctor.services.suites.builtin_suites import BUILTIN, TIERS, builtin
+from proctor.services.suites.file_source import source_of
+from proctor.services.suites.saved_names import versioned
 
 if TYPE_CHECKING:
     from proctor.services.suites.folder_search import Contents

@@ -12,8 +12,8 @@ import pytest
 
 from proctor.errors import StoreError, SuiteError, UsageError
 from proctor.services.suites.convert import MAIN, converted
-from proctor.services.suites.library import SaveResult, Suites, stored_suite
-from proctor.services.suites.path_arguments import Locator
+from proctor.services.suites.save_and_open import SaveResult, Suites, stored_suite
+from proctor.services.suites.suite_argument import Locator
 from proctor.stores.sqlite.store import SqliteStore
 
 Make = Callable[..., Any]

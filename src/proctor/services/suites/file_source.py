@@ -1,47 +1,22 @@
-"""The built-in suites, the versions that words name, and what a suite may see of the files around it."""
+"""A suite's file or folder as a dialect sees it, with what the suite may read of the files around it."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import proctor
 from proctor.dialects.shared.jsonl import too_large
 from proctor.errors import SuiteError, UsageError
 from proctor.model import Problem
 from proctor.protocols import MAX_LINE_BYTES, Found, Source
 
-TIERS = ("cheap", "moderate", "comprehensive")
-"""The built-in suites."""
-BUILTIN = "builtin:"
-"""What the names of built-in suites begin with, and no others."""
-
-_FOLDER = Path(proctor.__file__).with_name("suites") / "v1.0"
-_VERSION = re.compile(r"(.+)@(v[0-9]+|sha256:[0-9a-f]*)", re.DOTALL)
 _OWN_GRADERS = (".proctor/assertions", ".agentv/assertions")
 _WILD = frozenset("*?[")
 _PIECE_BYTES = 2**20
-
-
-def builtin(tier: str) -> Path:
-    """The file of a built-in suite, one of `TIERS`."""
-    return _FOLDER / f"{tier}.jsonl"
-
-
-def is_builtin(path: Path) -> bool:
-    """Whether a file is that of a built-in suite."""
-    return path.resolve().parent == _FOLDER.resolve()
-
-
-def versioned(word: str) -> tuple[str, str] | None:
-    """The name and the version in `NAME@v2` or `NAME@sha256:…`; None for any other word."""
-    found = _VERSION.fullmatch(word)
-    return None if found is None else (found[1], found[2])
 
 
 def source_of(path: Path, environ: Mapping[str, str] = {}, options: Mapping[str, Any] = {}) -> Source:

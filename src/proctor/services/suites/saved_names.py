@@ -1,13 +1,17 @@
-"""A suite's file to the name under which it is saved, which is no other file's."""
+"""The names under which suites are saved: which one a file gets, which are allowed, and `NAME@v2`."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection
 from pathlib import Path
 
+from proctor.errors import UsageError
 from proctor.model import Suite
 from proctor.protocols import Store
+
+_VERSION = re.compile(r"(.+)@(v[0-9]+|sha256:[0-9a-f]*)", re.DOTALL)
 
 
 def name_for(store: Store, path: Path, suite: Suite, others: Collection[Path] = ()) -> str:
@@ -94,3 +98,21 @@ def _from_here(path: Path, name: str) -> str | None:
     if unit is None or not unit[0].is_relative_to(here):
         return None
     return (unit[0].relative_to(here) / name).as_posix()
+
+
+def versioned(word: str) -> tuple[str, str] | None:
+    """The name and the version in `NAME@v2` or `NAME@sha256:…`; None for any other word."""
+    found = _VERSION.fullmatch(word)
+    return None if found is None else (found[1], found[2])
+
+
+def check_name(name: str) -> None:
+    """Check that a suite can be saved and found again under a name.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if name != name.strip() or not name.isprintable() or not name:
+        raise UsageError(f"{name!r} is no name for a suite. Give it one line without spaces around it.")
+    if versioned(name) is not None:
+        raise UsageError(f"{name!r} would be read as a version of a suite. Leave the part from `@` on out.")
