@@ -49,7 +49,7 @@ class RunAttester:
             return shown
         path = self._folder / name_of(run.id, public=self._public)
         try:
-            statement = bundled(store, run, path, public=self._public, key=self._key, told=self._tell)
+            statement = bundled(store, run, path, public=self._public, key=self._key, notify=self._tell)
         except UsageError as error:
             self.failed = True
             echo(f"Run {run.id} is stored, and has no bundle. {error}", err=True)

@@ -138,7 +138,7 @@ class Memory:
             def telling(count: int, _of: int, before: int = done) -> None:
                 told(before + count, max(total, before + count))
 
-            (one,) = comparing.load_outcomes(store, [run], by_digest=by_digest, told=telling)
+            (one,) = comparing.load_outcomes(store, [run], by_digest=by_digest, on_progress=telling)
             done += one.trials
             found[run.id] = one
             if run.status == "finished":

@@ -155,7 +155,7 @@ async def test_a_run_that_is_named_twice_is_read_once(make: Make, store: SqliteS
 async def test_how_far_reading_is_is_told(make: Make, store: SqliteStore, suite: WRITE) -> None:
     run = await made(make, suite(*((f"c{n}", "a", "a") for n in range(2100))))
     told: list[tuple[int, int]] = []
-    load_outcomes(store, [run], told=lambda done, total: told.append((done, total)))
+    load_outcomes(store, [run], on_progress=lambda done, total: told.append((done, total)))
     assert told == [(1000, 2100), (2000, 2100)]
 
 

@@ -222,9 +222,9 @@ async def test_a_suite_without_a_holdout_is_told_to_be_all_public(
     (folder / "s.eval.yaml").write_text(UNSPLIT, encoding="utf-8")
     (done,) = await make("s.eval.yaml")
     told: list[str] = []
-    full = attest(store, done.run, Path("f"), public=False, key=None, told=told.append)
+    full = attest(store, done.run, Path("f"), public=False, key=None, notify=told.append)
     assert told == []
-    public = attest(store, done.run, Path("p"), public=True, key=None, told=told.append)
+    public = attest(store, done.run, Path("p"), public=True, key=None, notify=told.append)
     assert [line for line in told if "holds nothing out" in line]
     assert (public.files, public.passed_tests) == (full.files, full.passed_tests)
     assert kinds(store, done.run) == []

@@ -84,7 +84,7 @@ def _certified(path: Path, given: dict[str, Any], store: Store | None) -> Certif
     min_cases = given["min_cases"]
     terms = Terms(min_cases=MIN_CASES if min_cases is None else min_cases, allow_errors=given["allow_errors"])
     keys = trusted(keys_path(given["keys"]))
-    return certify_bundle(path, keys, terms, force=given["force"], store=store, told=echo_err)
+    return certify_bundle(path, keys, terms, force=given["force"], store=store, notify=echo_err)
 
 
 def _give(certified: Certified, given: dict[str, Any], bundle: Path | None) -> None:

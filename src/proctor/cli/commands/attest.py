@@ -113,12 +113,12 @@ def _attest(word: str, given: dict[str, Any]) -> None:
         check_finished(store, run)
         key = None if given["no_sign"] else own_key(given["sign_key"], keys_path(given["keys"]))
         if case_id is None:
-            statement = attest(store, run, path, public=public, key=key, told=echo_err)
+            statement = attest(store, run, path, public=public, key=key, notify=echo_err)
         else:
             from proctor.services.bundles.prove import ProofCollector, prove
 
             wanted = ProofCollector(case_id, given["repeat_number"] or 0, path)
-            statement = prove(store, run, wanted, public=public, key=key, told=echo_err)
+            statement = prove(store, run, wanted, public=public, key=key, notify=echo_err)
     if case_id is None and shows_held_out(run, statement):
         echo_err(f"{path} has everything that is held out. For the public: proctor attest {run.id} --public")
     what = f"{statement.kind} bundle" if case_id is None else f"proof of case {case_id!r}"

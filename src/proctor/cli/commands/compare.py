@@ -107,7 +107,7 @@ def _compared(words: Sequence[str], store: str | None, rule: Rule | None, given:
         runs = comparing.runs_of(opened, words)
         comparing.check_comparable(opened, runs, by_digest=by_digest)
         facts: list[RunFacts] = comparing.load_outcomes(
-            opened, runs, by_digest=by_digest, told=telling(echo_err, "trials read")
+            opened, runs, by_digest=by_digest, on_progress=telling(echo_err, "trials read")
         )
         found = comparing.compare_pairwise(facts, split=split, by=given["by"])
         looks = comparing.looked_at(opened, facts, split) if found.shows_rates else None

@@ -16,7 +16,7 @@ from proctor.safe_text import one_line
 from proctor.services.runs.reading.report import calibrations_of, keep_look, rows_of
 from proctor.suite_diff import diff
 
-_TOLD_EVERY = 1000
+_PROGRESS_EVERY = 1000
 """Trials between two words on how far it is."""
 
 
@@ -35,17 +35,17 @@ def runs_of(store: Store, words: Sequence[str]) -> list[Run]:
     """
     if len(words) != 1:
         return [store.run(word) for word in words]
-    together = [run for run in store.runs() if run.group == words[0]]
-    together = [run for run in together if run.imported is None] or together
-    if not together:
-        named = store.run(words[0])
-        together = [run for run in store.runs() if _origin(run) == _origin(named)]
-    if len(together) < 2:
+    group_runs = [run for run in store.runs() if run.group == words[0]]
+    group_runs = [run for run in group_runs if run.imported is None] or group_runs
+    if not group_runs:
+        run_of_group = store.run(words[0])
+        group_runs = [run for run in store.runs() if _origin(run) == _origin(run_of_group)]
+    if len(group_runs) < 2:
         raise UsageError(
             f"{words[0]!r} is one run, and nothing was run together with it. Name two, the earlier one "
             "first, as in `proctor compare baseline last`."
         )
-    return together[::-1]
+    return group_runs[::-1]
 
 
 class DifferentSuites(UsageError):
@@ -81,8 +81,8 @@ def check_comparable(store: Store, runs: Sequence[Run], *, by_digest: bool) -> N
         if first.digest == other.digest:
             continue
         if not by_digest:
-            found = diff(first, _cases(store, first), other, _cases(store, other))
-            raise DifferentSuites(one_line(why_not(first, other, found)))
+            difference = diff(first, _cases(store, first), other, _cases(store, other))
+            raise DifferentSuites(one_line(why_not(first, other, difference)))
         if first.repeats_rule != other.repeats_rule:
             raise UsageError(
                 f"{first.title} and {other.title} count repeats by different rules, {first.repeats_rule!r} "
@@ -100,7 +100,7 @@ def load_outcomes(
     runs: Sequence[Run],
     *,
     by_digest: bool = False,
-    told: Callable[[int, int], None] = lambda _done, _total: None,
+    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> list[RunFacts]:
     """What the trials of runs came to, counted again from the store; a run that is named twice is read once.
 
@@ -108,26 +108,26 @@ def load_outcomes(
         store: where they are.
         runs: the runs.
         by_digest: find cases by what is sent and how it is judged.
-        told: how many trials were read of how many.
+        on_progress: how many trials were read of how many.
 
     Raises:
         StoreError: the store cannot be read.
     """
     names: dict[str, str] = {}
-    found: dict[str, RunFacts] = {}
-    total, done = sum(run.planned for run in {run.id: run for run in runs}.values()), 0
+    outcomes: dict[str, RunFacts] = {}
+    total, count = sum(run.planned for run in {run.id: run for run in runs}.values()), 0
     for run in runs:
-        if run.id in found:
+        if run.id in outcomes:
             continue
         gatherer = Gatherer(run, by_digest=by_digest, names=names)
         # Nothing of an answer is kept, so nothing needs to be sealed.
         for row in rows_of(store, run, reveal=True):
             gatherer.add(row.trial, row.verdict, row.case)
-            done += 1
-            if not done % _TOLD_EVERY:
-                told(done, max(done, total))
-        found[run.id] = gatherer.gathered()
-    return [found[run.id] for run in runs]
+            count += 1
+            if not count % _PROGRESS_EVERY:
+                on_progress(count, max(count, total))
+        outcomes[run.id] = gatherer.gathered()
+    return [outcomes[run.id] for run in runs]
 
 
 def compare_pairwise(runs: Sequence[RunFacts], *, split: Split, by: By) -> Compared:
@@ -170,14 +170,14 @@ def about_judges(store: Store, runs: Sequence[RunFacts]) -> tuple[str, ...]:
     Raises:
         StoreError: the store cannot be read.
     """
-    told: dict[str, None] = {}
+    sentences: dict[str, None] = {}
     for facts in runs:
         if facts.prompts:
             from proctor.reports.certificates.of_judge import judge_lines, judges_known
 
             judges = judges_known(facts.prompts, calibrations_of(store, facts.run))
-            told |= dict.fromkeys(judge_lines(judges))
-    return tuple(told)
+            sentences |= dict.fromkeys(judge_lines(judges))
+    return tuple(sentences)
 
 
 def looked_at(store: Store, runs: Sequence[RunFacts], split: Split) -> int | None:
@@ -189,17 +189,17 @@ def looked_at(store: Store, runs: Sequence[RunFacts], split: Split) -> int | Non
     Raises:
         StoreError: the look cannot be kept.
     """
-    looked = holdout_runs(runs, split)
-    for run in looked:
+    with_holdout = holdout_runs(runs, split)
+    for run in with_holdout:
         keep_look(store, run, "rate")
-    return len(store.looks(looked[-1].suite.digest)) if looked else None
+    return len(store.looks(with_holdout[-1].suite.digest)) if with_holdout else None
 
 
 def holdout_runs(runs: Sequence[RunFacts], split: Split) -> list[Run]:
     """The runs whose held-out cases are in what is shown, each once."""
-    found = {
+    runs_by_id = {
         facts.run.id: facts.run
         for facts in runs
         if any(case.split == "holdout" for case in facts.within(split).cases)
     }
-    return list(found.values())
+    return list(runs_by_id.values())

@@ -29,73 +29,78 @@ if TYPE_CHECKING:
 
 def certify_bundle(
     path: Path,
-    trusted: Mapping[str, Trusted],
+    trusted_keys: Mapping[str, Trusted],
     terms: Terms,
     *,
     force: bool,
     store: Store | None = None,
-    told: Tell | None = None,
+    notify: Tell | None = None,
 ) -> Certified:
     """Check a bundle, and say what may be certified of it.
 
     Args:
         path: the bundle.
-        trusted: the keys that the user trusts, by their ids.
+        trusted_keys: the keys that the user trusts, by their ids.
         terms: what a certificate asks for.
         force: certify it all the same where it asks for more.
         store: knows how well judges judge.
-        told: told how far it is when it takes long.
+        notify: told how far it is when it takes long.
 
     Raises:
         BundleError: something is wrong with the bundle.
         NotCertified: it is not enough for a certificate.
         UsageError: there is no bundle, or it cannot be read.
     """
-    envelope = _envelope(path)
-    found = verify(path, trusted, told)
-    of = _measured(found)
-    against = hindrances(of, terms)
-    if against and not force:
-        raise NotCertified(against)
-    recounted = sum(found.recounted.values())
-    known = () if store is None else calibrations_of(store, found.run)
-    if _envelope(path) != envelope:
+    envelope = _hash_envelope(path)
+    verification = verify(path, trusted_keys, notify)
+    measurement = _measure(verification)
+    objections = hindrances(measurement, terms)
+    if objections and not force:
+        raise NotCertified(objections)
+    recounted = sum(verification.recounted.values())
+    calibrations = () if store is None else calibrations_of(store, verification.run)
+    if _hash_envelope(path) != envelope:
         raise BundleError(f"{path} was changed while it was checked.")
     return Certified(
-        statement=found.statement,
-        measured=of,
-        word=word_of(found.standing, hidden=of.hidden, recounted=recounted, imported=found.run.imported),
-        forced=against,
-        standing=found.standing,
-        signers=tuple((one.id, one.name) for one in found.signatures),
-        graded_again=found.graded_again,
-        recounted=found.recounted,
-        unverified=found.unverified,
-        conditions=conditions(found.run),
-        judges=tuple(judges_known(found.prompts, known)),
+        statement=verification.statement,
+        measured=measurement,
+        word=word_of(
+            verification.standing,
+            hidden=measurement.hidden,
+            recounted=recounted,
+            imported=verification.run.imported,
+        ),
+        forced=objections,
+        standing=verification.standing,
+        signers=tuple((signature.id, signature.name) for signature in verification.signatures),
+        graded_again=verification.graded_again,
+        recounted=verification.recounted,
+        unverified=verification.unverified,
+        conditions=conditions(verification.run),
+        judges=tuple(judges_known(verification.prompts, calibrations)),
         looks=None,
-        imported=found.run.imported,
+        imported=verification.run.imported,
         bundle=path.name,
         envelope=envelope,
         proctor=__version__,
     )
 
 
-def _measured(found: Verified) -> Measured:
+def _measure(verification: Verified) -> Measured:
     """What the number of a bundle is of; what was not measured counts in every part of its run."""
-    whole = found.statement.claims["all"]
+    claim = verification.statement.claims["all"]
     return measured(
-        found.run,
-        split=found.statement.split,
-        cases=found.statement.claim.cases,
-        not_measured=whole.errors + whole.unscored,
-        hidden=found.hidden,
+        verification.run,
+        split=verification.statement.split,
+        cases=verification.statement.claim.cases,
+        not_measured=claim.errors + claim.unscored,
+        hidden=verification.hidden,
     )
 
 
 @contextmanager
 def bundle_of(
-    store: Store, run: Run, path: Path, key: SigningKey | None, told: Tell | None = None
+    store: Store, run: Run, path: Path, key: SigningKey | None, notify: Tell | None = None
 ) -> Iterator[None]:
     """The full bundle of a run, which is gone again when the block fails, unless it was there before.
 
@@ -104,19 +109,19 @@ def bundle_of(
         run: the run, finished.
         path: where the bundle goes.
         key: what signs; None for no signature.
-        told: told how far it is when it takes long.
+        notify: told how far it is when it takes long.
 
     Raises:
         UsageError: the run is not finished, or something else is at the path.
         StoreError: the store cannot be read.
         BundleError: the block found a defect in the bundle; the text names the run.
     """
-    there = path.exists()
-    bundled(store, run, path, public=False, key=key, told=told)
+    existed = path.exists()
+    bundled(store, run, path, public=False, key=key, notify=notify)
     try:
         yield
     except BaseException as error:
-        if not there:
+        if not existed:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         if isinstance(error, BundleError):  # of the run, as its bundle is gone
             what = str(error).removeprefix(f"{path}: ")
@@ -140,6 +145,6 @@ def looked_at(store: Store, run: Run, certified: Certified, *, stays: bool) -> i
     return None if run.suite.split_rule is None else len(store.looks(run.suite.digest))
 
 
-def _envelope(path: Path) -> str:
+def _hash_envelope(path: Path) -> str:
     with opened(path) as bundle:
         return bundle.sha256(ENVELOPE)

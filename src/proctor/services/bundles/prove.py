@@ -37,22 +37,22 @@ class ProofCollector:
         self.held_out = False
         self._leaves: dict[bool, list[bytes]] = {False: [], True: []}
         self._case = (0, b"")
-        self._found: tuple[tuple[int, bytes], tuple[int, bytes]] | None = None
+        self._match: tuple[tuple[int, bytes], tuple[int, bytes]] | None = None
 
-    def observe(self, name: str, index: int, line: bytes, leaf: bytes, noun: Case | Trial) -> None:
+    def observe(self, name: str, index: int, line: bytes, leaf: bytes, record: Case | Trial) -> None:
         """See each line go by; a trial comes after its case."""
         self._leaves[name == TRIALS].append(leaf)
-        if isinstance(noun, Case):
+        if isinstance(record, Case):
             self._case = (index, line)
-        elif (noun.case_id, noun.repeat) == (self.case_id, self.repeat):
-            self._found = ((index, line), self._case)
-            self.held_out = noun.split == "holdout"
+        elif (record.case_id, record.repeat) == (self.case_id, self.repeat):
+            self._match = ((index, line), self._case)
+            self.held_out = record.split == "holdout"
 
     def lines(self) -> tuple[ProvedLine, ProvedLine] | None:
         """The trial and its case with what leads from them; None when it did not go by."""
-        if self._found is None:
+        if self._match is None:
             return None
-        (trial_at, trial), (case_at, case) = self._found
+        (trial_at, trial), (case_at, case) = self._match
         return (
             proved_line(trial, self._leaves[True], trial_at),
             proved_line(case, self._leaves[False], case_at),
@@ -62,39 +62,39 @@ class ProofCollector:
 def prove(
     store: Store,
     run: Run,
-    wanted: ProofCollector,
+    collector: ProofCollector,
     *,
     public: bool,
     key: SigningKey | None,
-    told: Tell | None = None,
+    notify: Tell | None = None,
 ) -> Statement:
     """Write the proof of one trial, with the envelope that the run's bundle has.
 
     Args:
         store: where the run is.
         run: the run, finished.
-        wanted: the trial and the file.
+        collector: the trial and the file.
         public: with the envelope of the public bundle instead of the full one.
         key: what signs; None for no signature.
-        told: told how far it is when it takes long.
+        notify: told how far it is when it takes long.
 
     Raises:
         UsageError: the run is not finished or has no such trial, or something else is at the path.
         StoreError: the store cannot be read, or lacks trials of the run.
     """
-    check_file(wanted.path)
+    check_file(collector.path)
     check_finished(store, run)
-    statement = passed_into(Digests(), store, run, public=public, told=told, watch=wanted.observe)
-    lines = wanted.lines()
+    statement = passed_into(Digests(), store, run, public=public, notify=notify, on_line=collector.observe)
+    lines = collector.lines()
     if lines is None:
-        which = f" with repeat {wanted.repeat}" if wanted.repeat else ""
+        repeat_text = f" with repeat {collector.repeat}" if collector.repeat else ""
         raise UsageError(
-            f"Run {run.id} has no trial of case {wanted.case_id!r}{which}. "
+            f"Run {run.id} has no trial of case {collector.case_id!r}{repeat_text}. "
             f"`proctor runs export {run.id} -o trials.csv` lists what it has."
         )
-    kept_file(wanted.path, canonical(proof_of(enveloped(statement, key), *lines)) + b"\n")
+    kept_file(collector.path, canonical(proof_of(enveloped(statement, key), *lines)) + b"\n")
     if "holdout" in statement.claims:
         keep_look(store, run, "rate")
-    if wanted.held_out:
+    if collector.held_out:
         keep_look(store, run, "reveal")
     return statement

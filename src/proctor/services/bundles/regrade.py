@@ -33,13 +33,13 @@ from proctor.services.runs.execution.open_targets import specs_of
 
 T = TypeVar("T")
 
-_LIMIT_S = 5.0
+_KILLED_COST_S = 5.0
 """What a score costs whose grader was ended."""
-_PATIENCE_S = 20.0
+_MAX_LOST_S = 20.0
 """After so many seconds that led to nothing a grader is not run any more."""
-_UNENDED_S = 0.25
+_TIMEOUT_COST_S = 0.25
 """What a search costs that its grader ended itself."""
-_UNENDED = "did not end within"
+_TIMEOUT_PHRASE = "did not end within"
 
 
 class Deriving:
@@ -58,7 +58,7 @@ class Deriving:
         """What led to nothing, by the graders."""
         self._masks = bool(names_in([spec.options.get("env", {}) for spec in specs_of(run)]))
         """Values of variables may have been blotted out of what was done in a workspace."""
-        self._kinds: dict[str, type[Any] | None] = {}
+        self._grader_classes: dict[str, type[Any] | None] = {}
         self._group: list[tuple[str, Trial]] = []
         """The trials so far of a case whose answers are graded together, and where they stand."""
         self.graded_again = 0
@@ -88,54 +88,59 @@ class Deriving:
         Raises:
             Defect: one is not what the answer comes to.
         """
-        together, filled = False, _names_variables(case)
+        over_repeats, names_variables = False, _names_variables(case)
         for nth, assertion in enumerate(case.assertions):
             if trial.output is not None:
-                _check_form(_at(place, trial, nth), assertion, trial.scores[nth], filled=filled)
-            if self._looks_at_all(assertion):
-                together = True
+                _check_form(
+                    _score_place(place, trial, nth),
+                    assertion,
+                    trial.scores[nth],
+                    names_variables=names_variables,
+                )
+            if self._grades_repeats(assertion):
+                over_repeats = True
             elif trial.output is not None:
                 graded = Graded(case=case, output=trial.output)
-                self._check(_at(place, trial, nth), assertion, trial.scores[nth], graded)
-        if together:
+                self._check(_score_place(place, trial, nth), assertion, trial.scores[nth], graded)
+        if over_repeats:
             self._group.append((place, trial))
             if len(self._group) == repeats_of(case, self._run.settings.repeats):
-                self._check_together(case)
+                self._check_repeats(case)
                 self._group = []
 
-    def _check_together(self, case: Case) -> None:
+    def _check_repeats(self, case: Case) -> None:
         outputs = tuple(trial.output for _, trial in self._group if trial.output is not None)
         missing = len(self._group) - len(outputs)
         for nth, assertion in enumerate(case.assertions):
-            for place, trial in self._group if self._looks_at_all(assertion) else ():
+            for place, trial in self._group if self._grades_repeats(assertion) else ():
                 if trial.output is None:
                     continue
                 recorded = trial.scores[nth]
                 if missing:  # then nothing can be said over all of them
-                    same(_at(place, trial, nth), "the outcome", recorded.outcome.value, "unscored")
+                    same(_score_place(place, trial, nth), "the outcome", recorded.outcome.value, "unscored")
                     self.graded_again += 1
                 else:
                     graded = Graded(case=case, output=outputs[0], outputs=outputs)
-                    self._check(_at(place, trial, nth), assertion, recorded, graded)
+                    self._check(_score_place(place, trial, nth), assertion, recorded, graded)
 
-    def _looks_at_all(self, assertion: Assertion) -> bool:
-        kind = self._kind(assertion)
+    def _grades_repeats(self, assertion: Assertion) -> bool:
+        kind = self._grader_class(assertion)
         return kind is not None and bool(kind.over_repeats)
 
-    def _kind(self, assertion: Assertion) -> type[Any] | None:
+    def _grader_class(self, assertion: Assertion) -> type[Any] | None:
         """The class of a grader; None for one that is not installed here."""
-        if assertion.grader not in self._kinds:
+        if assertion.grader not in self._grader_classes:
             try:
-                self._kinds[assertion.grader] = GRADERS.get(assertion.grader)
+                self._grader_classes[assertion.grader] = GRADERS.get(assertion.grader)
             except UnknownName:
-                self._kinds[assertion.grader] = None
-        return self._kinds[assertion.grader]
+                self._grader_classes[assertion.grader] = None
+        return self._grader_classes[assertion.grader]
 
     def _check(self, place: str, assertion: Assertion, recorded: Score, graded: Graded) -> None:
         name = assertion.grader
-        grader = None if self._kind(assertion) is None else self._bound(place, assertion)
-        derived = None if grader is None else self._derived(assertion, grader, recorded, graded)
-        if derived is None or (recorded.outcome is Verdict.UNSCORED and _UNENDED in recorded.reason):
+        grader = None if self._grader_class(assertion) is None else self._bind_grader(place, assertion)
+        derived = None if grader is None else self._derive_score(assertion, grader, recorded, graded)
+        if derived is None or (recorded.outcome is Verdict.UNSCORED and _TIMEOUT_PHRASE in recorded.reason):
             self.recounted[name] += 1
             self.unread += 0 if name == "program" else len(recorded.judgments)
             if grader is not None:
@@ -149,7 +154,9 @@ class Deriving:
             same(place, "the number of judgments", len(recorded.judgments), 0)
             self._compare(place, recorded, derived, "grading the answer again gives")
 
-    def _derived(self, assertion: Assertion, grader: Grader, recorded: Score, graded: Graded) -> Score | None:
+    def _derive_score(
+        self, assertion: Assertion, grader: Grader, recorded: Score, graded: Graded
+    ) -> Score | None:
         """The score of an answer by its grader, with judges who reply as is recorded.
 
         None where it needs more than that, where these are replies to something else, or where it takes too
@@ -162,34 +169,34 @@ class Deriving:
         size = uninterrupted_size((assertion,), graded.outputs or (graded.output,), GRADERS.get) + sum(
             len(judgment.raw) for judgment in judgments or ()
         )
-        work = partial(_derive, assertion, graded, self._run, judgments)
-        (derived,) = self._limited(assertion.grader, work, size) or (None,)
+        work = partial(_score_with_replies, assertion, graded, self._run, judgments)
+        (derived,) = self._run_limited(assertion.grader, work, size) or (None,)
         if derived is None or ("judge" in wants and not are_replies(recorded.judgments, derived.judgments)):
             return None
-        if derived.outcome is Verdict.UNSCORED and _UNENDED in derived.reason:
-            self._lost_s[assertion.grader] += _UNENDED_S
+        if derived.outcome is Verdict.UNSCORED and _TIMEOUT_PHRASE in derived.reason:
+            self._lost_s[assertion.grader] += _TIMEOUT_COST_S
             return None
         return derived
 
-    def _bound(self, place: str, assertion: Assertion) -> Grader | None:
+    def _bind_grader(self, place: str, assertion: Assertion) -> Grader | None:
         """The grader of an assertion; None where checking its parameters takes too long.
 
         Raises:
             Defect: there is no such grader, or its parameters are wrong.
         """
-        grader = self._limited(assertion.grader, partial(_bind, place, assertion), 0)
+        grader = self._run_limited(assertion.grader, partial(_bind_or_defect, place, assertion), 0)
         if isinstance(grader, Defect):
             raise grader
         return grader
 
-    def _limited(self, grader: str, work: Callable[[], T], size: int) -> T | None:
+    def _run_limited(self, grader: str, work: Callable[[], T], size: int) -> T | None:
         """What a grader's work gives; None where it takes too long, or has done so too often."""
-        if self._lost_s[grader] >= _PATIENCE_S:
+        if self._lost_s[grader] >= _MAX_LOST_S:
             return None
         try:
             return self._isolation.call(work, size)
         except (TimeLimitExceeded, GraderBroke):
-            self._lost_s[grader] += _LIMIT_S
+            self._lost_s[grader] += _KILLED_COST_S
             return None
 
     def _is_masked(self, case: Case) -> bool:
@@ -198,21 +205,21 @@ class Deriving:
 
     def _compare(self, place: str, recorded: Score, derived: Score, again: str) -> None:
         if recorded.outcome is not derived.outcome:
-            what, said, right = "outcome", recorded.outcome.value, derived.outcome.value
-        elif not _near(recorded.value, derived.value):
-            what, said, right = "value", str(recorded.value), str(derived.value)
-        elif not _near(recorded.required, derived.required):
-            what, said, right = "gate", str(recorded.required), str(derived.required)
+            what, recorded_value, derived_value = "outcome", recorded.outcome.value, derived.outcome.value
+        elif not _is_close(recorded.value, derived.value):
+            what, recorded_value, derived_value = "value", str(recorded.value), str(derived.value)
+        elif not _is_close(recorded.required, derived.required):
+            what, recorded_value, derived_value = "gate", str(recorded.required), str(derived.required)
         else:
             return
-        raise Defect(f"{place}: the {what} is {said}, and {again} {right}.{self._hint}")
+        raise Defect(f"{place}: the {what} is {recorded_value}, and {again} {derived_value}.{self._hint}")
 
 
-def _at(place: str, trial: Trial, nth: int) -> str:
+def _score_place(place: str, trial: Trial, nth: int) -> str:
     return f"{place}: score {nth + 1} ({shown(trial.scores[nth].grader)})"
 
 
-def _bind(place: str, assertion: Assertion) -> Grader | Defect:
+def _bind_or_defect(place: str, assertion: Assertion) -> Grader | Defect:
     """The grader of an assertion, or what is wrong with that."""
     try:
         return understood(place, partial(bind, assertion, GRADERS.get))
@@ -220,13 +227,13 @@ def _bind(place: str, assertion: Assertion) -> Grader | Defect:
         return defect
 
 
-def _derive(
+def _score_with_replies(
     assertion: Assertion, graded: Graded, run: Run, judgments: Sequence[Judgment] | None
 ) -> tuple[Score | None]:
     """The score of an answer; None where its grader wants to wait. With judgments, its judges gave these."""
     if judgments is not None:
         graded = with_judges(graded, run, judgments)
-    return (_at_once(score(assertion, graded, GRADERS.get)),)
+    return (_run_without_waiting(score(assertion, graded, GRADERS.get)),)
 
 
 def _runs_programs(assertion: Assertion, grader: Grader) -> bool:
@@ -234,15 +241,15 @@ def _runs_programs(assertion: Assertion, grader: Grader) -> bool:
     return grader.waits and (assertion.grader != "composite" or b'"program"' in encode(assertion.params))
 
 
-def _at_once(coming: Coroutine[Any, Any, T]) -> T | None:
+def _run_without_waiting(coroutine: Coroutine[Any, Any, T]) -> T | None:
     """What a coroutine gives if it waits for nothing; None, and its end, where it does."""
     try:
-        coming.send(None)
+        coroutine.send(None)
     except StopIteration as end:
-        done: T = end.value
-        return done
+        result: T = end.value
+        return result
     finally:
-        coming.close()
+        coroutine.close()
     return None
 
 
@@ -258,13 +265,13 @@ def _names_variables(case: Case) -> bool:
 # --- what a score must be ----------------------------------------------------------------------------------
 
 
-def _check_form(place: str, assertion: Assertion, recorded: Score, *, filled: bool) -> None:
+def _check_form(place: str, assertion: Assertion, recorded: Score, *, names_variables: bool) -> None:
     """What every score of an assertion must have, whatever its grader says.
 
     Where variables were filled in, one may stand in the name for a text that only happens to be its value.
     """
     same(place, "the grader", recorded.grader, assertion.grader)
-    if not filled:
+    if not names_variables:
         same(place, "the name", recorded.name, assertion.label or assertion.grader)
     right = understood(place, lambda: assertion_digest(assertion))
     same(place, "the digest of the assertion", recorded.assertion, right)
@@ -280,8 +287,8 @@ def _check_form(place: str, assertion: Assertion, recorded: Score, *, filled: bo
         raise Defect(f"{place}: the gate is {shown(own)}, and the assertion has {gate}.")
 
 
-def _near(one: float | None, other: float | None) -> bool:
+def _is_close(left: float | None, right: float | None) -> bool:
     """Equal but for the rounding of a sum whose parts come in another order."""
-    if one is None or other is None:
-        return one is other
-    return abs(one - other) <= 1e-9
+    if left is None or right is None:
+        return left is right
+    return abs(left - right) <= 1e-9

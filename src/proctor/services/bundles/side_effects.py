@@ -17,9 +17,9 @@ from proctor.plan import Index
 from proctor.safe_text import cut
 
 FLAG = "--allow-programs"
-_NAMED = 5
+_MAX_NAMED = 5
 """So many things are named in a message."""
-_SHOWN = 60
+_MAX_DETAIL_LENGTH = 60
 """So many characters of each."""
 
 
@@ -33,14 +33,14 @@ class SideEffectCheck:
             own_targets: the names of the user's own targets file, which mean what the user wrote.
             judged: the user names the judges, so that no grader's are asked.
         """
-        self._own = own_targets
+        self._own_targets = own_targets
         self._judged = judged
-        self._found: list[tuple[int, str, str, str]] = []
+        self._effects: list[tuple[int, str, str, str]] = []
 
     def add(self, position: int, case: Case) -> None:
         """The next case, and its place in the suite."""
-        for what, detail in find_side_effects(case, self._own, judged=self._judged):
-            self._found.append((position, case.id, what, detail))
+        for what, detail in find_side_effects(case, self._own_targets, judged=self._judged):
+            self._effects.append((position, case.id, what, detail))
 
     def check(self, index: Index) -> None:
         """Refuse a suite that would do anything.
@@ -51,15 +51,17 @@ class SideEffectCheck:
         Raises:
             UsageError: it would; names what, and how to allow it.
         """
-        if not self._found:
+        if not self._effects:
             return
-        named = []
-        for position, case_id, what, detail in self._found[:_NAMED]:
-            shown = "" if index.split_of(position) == "holdout" else f" ({cut(detail, _SHOWN)})"
-            named.append(f"case {case_id!r} {what}{shown}")
-        more = f"; and {len(self._found) - _NAMED:,} more" if len(self._found) > _NAMED else ""
+        sentences = []
+        for position, case_id, what, detail in self._effects[:_MAX_NAMED]:
+            shown_detail = (
+                "" if index.split_of(position) == "holdout" else f" ({cut(detail, _MAX_DETAIL_LENGTH)})"
+            )
+            sentences.append(f"case {case_id!r} {what}{shown_detail}")
+        more = f"; and {len(self._effects) - _MAX_NAMED:,} more" if len(self._effects) > _MAX_NAMED else ""
         raise UsageError(
-            f"The suite of this bundle would act on this machine: {'; '.join(named)}{more}. "
+            f"The suite of this bundle would act on this machine: {'; '.join(sentences)}{more}. "
             f"Nothing was done. Read its suite.jsonl, and if you want that, add {FLAG}."
         )
 
@@ -75,45 +77,45 @@ def find_side_effects(
         judged: the user names the judges, so that no grader's are asked.
     """
     for assertion in case.assertions:
-        for command in _programs(assertion):
+        for command in _find_programs(assertion):
             yield "is graded by a program", " ".join(command)
         if not judged:
-            for judge in _judges(assertion):
+            for judge in _find_judges(assertion):
                 if judge not in own_targets:
                     yield "names a judge of its own", judge
     if case.workspace is not None:
-        yield "works in a workspace", ", ".join(_of_workspace(case.workspace))
+        yield "works in a workspace", ", ".join(_workspace_effects(case.workspace))
     if case.target is not None and case.target not in own_targets:
         yield "names a target of its own", case.target
     for name in case.variables:
         yield "reads an environment variable", name
 
 
-def _programs(assertion: Assertion) -> Iterator[list[str]]:
+def _find_programs(assertion: Assertion) -> Iterator[list[str]]:
     """The command lines of an assertion; those inside a composite one too."""
     if assertion.grader == "program":
-        yield _words(assertion.params.get("command"))
+        yield _command_words(assertion.params.get("command"))
     elif assertion.grader == "composite":
-        yield from _inner_programs(assertion.params)
+        yield from _find_inner_programs(assertion.params)
 
 
-def _inner_programs(data: Any) -> Iterator[list[str]]:
+def _find_inner_programs(data: Any) -> Iterator[list[str]]:
     """Those of any part that says it is a program, however deep; rather one too many than one too few."""
     if isinstance(data, dict):
         if "program" in (data.get("grader"), data.get("type")):
             inner = data.get("params")
-            yield _words((inner if isinstance(inner, dict) else data).get("command"))
+            yield _command_words((inner if isinstance(inner, dict) else data).get("command"))
         data = list(data.values())
     if isinstance(data, list | tuple):
-        for one in data:
-            yield from _inner_programs(one)
+        for part in data:
+            yield from _find_inner_programs(part)
 
 
-def _words(command: Any) -> list[str]:
+def _command_words(command: Any) -> list[str]:
     return [str(word) for word in command] if isinstance(command, list | tuple) else ["?"]
 
 
-def _judges(assertion: Assertion) -> list[str]:
+def _find_judges(assertion: Assertion) -> list[str]:
     try:
         grader = bind(assertion, GRADERS.get)
     except (UnknownName, ValueError):  # it cannot be asked for anything
@@ -121,7 +123,7 @@ def _judges(assertion: Assertion) -> list[str]:
     return [name for name in grader.judges() if name is not None] if grader.wants() else []
 
 
-def _of_workspace(workspace: Workspace) -> Iterator[str]:
+def _workspace_effects(workspace: Workspace) -> Iterator[str]:
     hooks = workspace.hooks
     for hook in (hooks.before_all, hooks.before_each, hooks.after_each, hooks.after_all):
         if hook is not None and hook.command:

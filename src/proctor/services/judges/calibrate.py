@@ -103,22 +103,22 @@ def needs_judge(answer: Answer) -> bool:
 class Calibrating:
     """Asks one judge about labelled answers."""
 
-    def __init__(self, reach: Reach, spec: TargetSpec, told: Callable[[int, Spent], None]) -> None:
+    def __init__(self, targets: Reach, spec: TargetSpec, on_progress: Callable[[int, Spent], None]) -> None:
         """Asks nobody yet.
 
         Args:
-            reach: opens the judge.
+            targets: opens the judge.
             spec: the judge.
-            told: called after each time that the judge was asked, with how often that was and what it cost.
+            on_progress: called after each call, with the number of calls and what they cost.
         """
-        self._reach = reach
+        self._targets = targets
         self._spec = spec
-        self._told = told
-        self._spent = Spent()
+        self._on_progress = on_progress
+        self._usage = Spent()
         self._prompts: set[str] = set()
         self._done = 0
         self._stopped = False
-        self._lending = Lending()
+        self._judge_proxy = Lending()
 
     def stop(self) -> None:
         """Ask no more; what is asked about already counts."""
@@ -135,78 +135,87 @@ class Calibrating:
         Raises:
             UsageError: the judge cannot be opened.
         """
-        target = await self._reach.target(self._spec, judging=True)
-        if any("embedder" in wants for answer in answers for wants in _wants(answer.case)):
-            await self._reach.open_embedder()
+        target = await self._targets.target(self._spec, judging=True)
+        if any("embedder" in wants for answer in answers for wants in _grader_needs(answer.case)):
+            await self._targets.open_embedder()
         replies: list[dict[PromptVariant, JudgeReply]] = [{} for _ in answers]
         waiting = iter(
             [
-                (place, ask)
+                (place, variant)
                 for place, answer in enumerate(answers)
                 if needs_judge(answer)
-                for ask in prompt_variants(repeats)
+                for variant in prompt_variants(repeats)
             ]
         )
 
         async def work(jobs: Iterator[tuple[int, PromptVariant]]) -> None:
-            for place, ask in jobs:
+            for place, variant in jobs:
                 if self._stopped:
                     return
-                replies[place][ask] = await self._reply(answers[place], ask, target)
+                replies[place][variant] = await self._reply(answers[place], variant, target)
                 self._done += 1
-                self._told(self._done, self._spent)
+                self._on_progress(self._done, self._usage)
 
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(workers):
                     group.create_task(work(waiting))
         finally:
-            await self._lending.aclose()
-        whole = len(prompt_variants(repeats))
-        there = [
-            (answer, said)
-            for answer, said in zip(answers, replies, strict=True)
-            if len(said) == whole or not needs_judge(answer)
+            await self._judge_proxy.aclose()
+        variant_count = len(prompt_variants(repeats))
+        complete = [
+            (answer, answer_replies)
+            for answer, answer_replies in zip(answers, replies, strict=True)
+            if len(answer_replies) == variant_count or not needs_judge(answer)
         ]
-        done = self._calibrated([answer for answer, _ in there], [said for _, said in there], repeats)
-        return replace(done, left=len(answers) - len(there))
-
-    async def _reply(self, answer: Answer, ask: PromptVariant, target: Answers) -> JudgeReply:
-        assert answer.trial.output is not None
-        asking = _Asking(target, ask.shift)
-        case = _turned(answer.case) if ask.turned else answer.case
-        output = _padded(answer.trial.output) if ask.padded else answer.trial.output
-        folder = "" if answer.run is None else answer.run.suite.folder
-        help_ = Help(
-            judges=(Judge(name=self._spec.name, target=asking),),
-            together=together,
-            embedder=self._reach.embedder,
-            programs=SuitePrograms(folder, self._reach.environ),
-            lender=self._lending,
-            turned=ask.turned,
+        result = self._build_result(
+            [answer for answer, _ in complete], [answer_replies for _, answer_replies in complete], repeats
         )
-        graded = help_.graded(case, output)
-        judged = [assertion for assertion in case.assertions if is_judged(assertion)]
-        scores = tuple([await score(assertion, graded, GRADERS.get) for assertion in judged])
-        self._count(scores, usual=ask == PromptVariant())
+        return replace(result, left=len(answers) - len(complete))
+
+    async def _reply(self, answer: Answer, variant: PromptVariant, target: Answers) -> JudgeReply:
+        assert answer.trial.output is not None
+        recorder = _PromptRecorder(target, variant.shift)
+        case = _with_reversed_items(answer.case) if variant.turned else answer.case
+        output = _lengthen(answer.trial.output) if variant.padded else answer.trial.output
+        folder = "" if answer.run is None else answer.run.suite.folder
+        context = Help(
+            judges=(Judge(name=self._spec.name, target=recorder),),
+            together=together,
+            embedder=self._targets.embedder,
+            programs=SuitePrograms(folder, self._targets.environ),
+            lender=self._judge_proxy,
+            turned=variant.turned,
+        )
+        graded = context.graded(case, output)
+        assertions = [assertion for assertion in case.assertions if is_judged(assertion)]
+        scores = tuple([await score(assertion, graded, GRADERS.get) for assertion in assertions])
+        self._count(scores, usual=variant == PromptVariant())
         verdict = verdict_of(replace(answer.trial, output=output, scores=scores), answer.rule)
-        reasons = [one.reason for one in scores if one.outcome is not Verdict.PASS] or [scores[0].reason]
-        return JudgeReply(verdict, " ".join(reasons), tuple(asking.shown))
+        reasons = [
+            assertion_score.reason
+            for assertion_score in scores
+            if assertion_score.outcome is not Verdict.PASS
+        ] or [scores[0].reason]
+        return JudgeReply(verdict, " ".join(reasons), tuple(recorder.prompts))
 
     def _count(self, scores: Sequence[Score], *, usual: bool) -> None:
-        for judgment in (judgment for one in scores for judgment in one.judgments):
-            self._spent.add(judgment)
+        for judgment in (judgment for assertion_score in scores for judgment in assertion_score.judgments):
+            self._usage.add(judgment)
             if usual:
                 self._prompts.add(judgment.prompt_digest)
 
-    def _calibrated(
+    def _build_result(
         self, answers: Sequence[Answer], replies: Sequence[dict[PromptVariant, JudgeReply]], repeats: int
     ) -> Calibrated:
-        heard = [_heard(answer, said, repeats) for answer, said in zip(answers, replies, strict=True)]
+        judged_answers = [
+            _to_judged_answer(answer, answer_replies, repeats)
+            for answer, answer_replies in zip(answers, replies, strict=True)
+        ]
         cases = Counter((answer.trial.case_id, answer.trial.sent) for answer in answers if answer.trial.sent)
         return Calibrated(
             calibration=calibrated(
-                heard,
+                judged_answers,
                 judge=target_digest(self._spec),
                 name=self._spec.name,
                 at=datetime.now(UTC).replace(microsecond=0),
@@ -218,47 +227,50 @@ class Calibrating:
                 ),
                 prompts=tuple(self._prompts),
             ),
-            differences=tuple(_differences(answers, heard, replies, self._reach.environ)),
-            spent=self._spent,
-            divided=sum(one.label is None for one in heard),
-            unasked=sum(one.label is not None and not one.usual for one in heard),
+            differences=tuple(_differences(answers, judged_answers, replies, self._targets.environ)),
+            spent=self._usage,
+            divided=sum(judged_answer.label is None for judged_answer in judged_answers),
+            unasked=sum(
+                judged_answer.label is not None and not judged_answer.usual
+                for judged_answer in judged_answers
+            ),
             repeated_cases=sum(count - 1 for count in cases.values()),
         )
 
 
-class _Asking:
+class _PromptRecorder:
     """A judge for one look at one answer, which remembers what it was shown."""
 
     def __init__(self, target: Answers, shift: int) -> None:
         self._target = target
         self._shift = shift
-        self.shown: list[tuple[Message, ...]] = []
+        self.prompts: list[tuple[Message, ...]] = []
 
     async def answer(self, prompt: Prompt) -> Output:
         if not any(message.role == "assistant" for message in prompt.messages):
-            self.shown.append(prompt.messages)
+            self.prompts.append(prompt.messages)
         return await self._target.answer(replace(prompt, repeat=prompt.repeat + self._shift))
 
 
-def _wants(case: Case) -> Iterator[frozenset[str]]:
+def _grader_needs(case: Case) -> Iterator[frozenset[str]]:
     for assertion in case.assertions:
         if is_judged(assertion):
             yield bind(assertion, GRADERS.get).wants()
 
 
-def _turned(case: Case) -> Case:
+def _with_reversed_items(case: Case) -> Case:
     """The case with the items of each of its lists in the reverse order."""
-    return replace(case, assertions=tuple(map(_turned_items, case.assertions)))
+    return replace(case, assertions=tuple(map(_reverse_items, case.assertions)))
 
 
-def _turned_items(assertion: Assertion) -> Assertion:
+def _reverse_items(assertion: Assertion) -> Assertion:
     items: Any = assertion.params.get("items")
     if assertion.grader != "rubrics" or not isinstance(items, list | tuple):
         return assertion
     return replace(assertion, params={**assertion.params, "items": list(reversed(items))})
 
 
-def _padded(output: Output) -> Output:
+def _lengthen(output: Output) -> Output:
     return replace(output, text=padded(output.text))
 
 
@@ -267,36 +279,42 @@ def _padded(output: Output) -> Output:
 _PASSED = {Verdict.PASS: True, Verdict.FAIL: False}
 
 
-def _heard(answer: Answer, replies: dict[PromptVariant, JudgeReply], repeats: int) -> Heard:
+def _to_judged_answer(answer: Answer, replies: dict[PromptVariant, JudgeReply], repeats: int) -> Heard:
     people = tuple(label.passed for label in answer.labels)
     first = replies.get(PromptVariant())
     if first is None or not first.shown:
         return Heard(people=people)
-    turned, longer = replies[PromptVariant(turned=True)], replies[PromptVariant(padded=True)]
+    with_reversed_items, longer = replies[PromptVariant(turned=True)], replies[PromptVariant(padded=True)]
     return Heard(
         people=people,
         usual=tuple(_PASSED.get(replies[PromptVariant(shift)].verdict) for shift in range(repeats)),
         # By a prompt of the suite's own the judge is shown the same, and the order was not tried.
-        turned=None if turned.shown == first.shown else _PASSED.get(turned.verdict),
+        turned=None if with_reversed_items.shown == first.shown else _PASSED.get(with_reversed_items.verdict),
         padded=None if longer.shown == first.shown else _PASSED.get(longer.verdict),
     )
 
 
 def _differences(
     answers: Sequence[Answer],
-    heard: Sequence[Heard],
+    judged_answers: Sequence[Heard],
     replies: Sequence[dict[PromptVariant, JudgeReply]],
     environ: Mapping[str, str],
 ) -> Iterator[Difference]:
-    for answer, one, said in zip(answers, heard, replies, strict=True):
-        if one.label is None or not one.usual or one.usual[0] == one.label:
+    for answer, judged_answer, answer_replies in zip(answers, judged_answers, replies, strict=True):
+        if (
+            judged_answer.label is None
+            or not judged_answer.usual
+            or judged_answer.usual[0] == judged_answer.label
+        ):
             continue
-        sealed = answer.trial.split == "holdout"
+        is_holdout = answer.trial.split == "holdout"
         yield Difference(
             case_id=answer.trial.case_id,
             repeat=answer.trial.repeat,
-            label=one.label,
-            said=said[PromptVariant()].verdict,
-            reason="" if sealed else masked(said[PromptVariant()].reason, answer.case.variables, environ),
-            notes=() if sealed else tuple(label.note for label in answer.labels if label.note),
+            label=judged_answer.label,
+            said=answer_replies[PromptVariant()].verdict,
+            reason=""
+            if is_holdout
+            else masked(answer_replies[PromptVariant()].reason, answer.case.variables, environ),
+            notes=() if is_holdout else tuple(label.note for label in answer.labels if label.note),
         )

@@ -32,12 +32,18 @@ def stored_labels(store: Store, run: Run | None) -> Labels:
         UsageError: there is none.
         StoreError: the store cannot be read.
     """
-    found = store.labels(None if run is None else run.id)
-    runs = {run_id: _is_there(store, run_id) for run_id in {kept.label.run for kept in found}}
-    labelled = [LabelLine(line=kept.number, label=kept.label) for kept in found if runs[kept.label.run]]
+    all_labels = store.labels(None if run is None else run.id)
+    runs = {
+        run_id: _has_run(store, run_id) for run_id in {stored_label.label.run for stored_label in all_labels}
+    }
+    labelled = [
+        LabelLine(line=stored_label.number, label=stored_label.label)
+        for stored_label in all_labels
+        if runs[stored_label.label.run]
+    ]
     if not labelled:
         raise no_labels(run)
-    return Labels(PLACE, tuple(labelled), open=0, gone=len(found) - len(labelled))
+    return Labels(PLACE, tuple(labelled), open=0, gone=len(all_labels) - len(labelled))
 
 
 def no_labels(run: Run | None) -> UsageError:
@@ -45,7 +51,7 @@ def no_labels(run: Run | None) -> UsageError:
     return UsageError(f"No answer of {'any run' if run is None else f'run {run.id}'} has a label yet. {_HOW}")
 
 
-def _is_there(store: Store, run_id: str) -> bool:
+def _has_run(store: Store, run_id: str) -> bool:
     try:
         return store.run(run_id).id == run_id  # a word may mean another run too
     except StoreError:
@@ -66,15 +72,19 @@ def exported_labels(
         labels: what is written.
         reveal: with the notes on held-out answers.
     """
-    if run is not None and any(kept.held_out for kept in labels):
+    if run is not None and any(stored_label.held_out for stored_label in labels):
         keep_looks(store, run, reveal=reveal)
     return label_lines(labels, reveal=reveal)
 
 
 def label_lines(labels: Iterable[KeptLabel], *, reveal: bool) -> Iterator[str]:
     """The lines alone, for whoever keeps the looks."""
-    for kept in labels:
-        label = kept.label if reveal or not kept.held_out else replace(kept.label, note="")
-        said = "pass" if label.passed else "fail"
-        values = (label.run, label.case_id, label.repeat, said, label.by, label.note)
+    for stored_label in labels:
+        label = (
+            stored_label.label
+            if reveal or not stored_label.held_out
+            else replace(stored_label.label, note="")
+        )
+        verdict = "pass" if label.passed else "fail"
+        values = (label.run, label.case_id, label.repeat, verdict, label.by, label.note)
         yield json.dumps(dict(zip(OF_RUN, values, strict=True)), ensure_ascii=False)
