@@ -92,7 +92,7 @@ def check_comparable(store: Store, runs: Sequence[Run], *, by_digest: bool) -> N
 
 
 def _cases(store: Store, suite: Suite) -> Iterator[Case]:
-    return (stored.case for stored in store.cases(suite.content))
+    return (stored_case.case for stored_case in store.cases(suite.content))
 
 
 def load_outcomes(
@@ -100,7 +100,7 @@ def load_outcomes(
     runs: Sequence[Run],
     *,
     by_digest: bool = False,
-    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
+    on_progress: Callable[[int, int], None] = lambda _count, _total: None,
 ) -> list[RunFacts]:
     """What the trials of runs came to, counted again from the store; a run that is named twice is read once.
 

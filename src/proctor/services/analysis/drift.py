@@ -131,7 +131,7 @@ class DriftQuery:
         return RunSelection(runs=tuple(runs), notes=tuple(notes))
 
     def read(
-        self, selection: RunSelection, on_progress: Callable[[int, int], None] = lambda _done, _all: None
+        self, selection: RunSelection, on_progress: Callable[[int, int], None] = lambda _count, _all: None
     ) -> Drifted:
         """What the runs show. Shows a holdout's pass rate, where they have one, and counts that as one look.
 
@@ -151,7 +151,7 @@ class DriftQuery:
         return replace(drifted, looks=len(self._store.looks(holdout_run.suite.digest)))
 
     def gathered(
-        self, selection: RunSelection, on_progress: Callable[[int, int], None] = lambda _done, _all: None
+        self, selection: RunSelection, on_progress: Callable[[int, int], None] = lambda _count, _all: None
     ) -> Drifted:
         """The same without a look: whoever shows it counts one for the run of `held_out`.
 
@@ -176,14 +176,14 @@ class DriftQuery:
 
     def _observe(self, run: Run, places: Places, special: Mapping[str, Case]) -> Seen:
         get_rule, plain, observer = rules_of(run), Case(id="", input=()), Seeing(run, places)
-        for stored in self._store.trials(run.id):
-            if stored.verdict is not None:
-                observer.add(stored.trial, get_rule(special.get(stored.trial.case_id, plain)))
+        for stored_trial in self._store.trials(run.id):
+            if stored_trial.verdict is not None:
+                observer.add(stored_trial.trial, get_rule(special.get(stored_trial.trial.case_id, plain)))
         return observer.seen()
 
     def _with_rules(self, run: Run) -> dict[str, Case]:
         """The cases with a pass rule of their own, of which one digest has one set."""
-        cases = (stored.case for stored in self._store.cases(run.suite.content))
+        cases = (stored_case.case for stored_case in self._store.cases(run.suite.content))
         return {
             case.id: Case(id=case.id, input=(), pass_rule=case.pass_rule)
             for case in cases

@@ -206,13 +206,13 @@ class _RunStream:
         """All of them, each trial after its case."""
         trials = self._store.trials(self._run.id)
         trial = next(trials, None)
-        for position, stored in enumerate(self._store.cases(self._run.suite.content)):
+        for position, stored_case in enumerate(self._store.cases(self._run.suite.content)):
             is_hidden = position in self._holdout_positions
             salt = merkle.salt(self._secret, CASES_TREE, position)
-            line = partial(case_line, position, salt, stored.case, stored.sent)
-            self._write_line(SUITE, line, is_hidden, stored.case)
+            line = partial(case_line, position, salt, stored_case.case, stored_case.sent)
+            self._write_line(SUITE, line, is_hidden, stored_case.case)
             while trial is not None and trial.trial.position == position:
-                self._write_trial(trial, stored.case, is_hidden)
+                self._write_trial(trial, stored_case.case, is_hidden)
                 tell(self.counting.count, self._run.planned)
                 trial = next(trials, None)
         if trial is not None or self.counting.count != self._run.planned:
@@ -223,8 +223,8 @@ class _RunStream:
         """The heads of the trees over both files."""
         return {name: TreeHead(tree.root.hex(), tree.size) for name, tree in self._trees.items()}
 
-    def _write_trial(self, stored: StoredTrial, case: Case, is_hidden: bool) -> None:
-        trial = published_trial(stored.trial, case, self._run)
+    def _write_trial(self, stored_trial: StoredTrial, case: Case, is_hidden: bool) -> None:
+        trial = published_trial(stored_trial.trial, case, self._run)
         if self._public and (trial.split == "holdout") is not is_hidden:
             raise StoreError(f"The store is damaged: run {self._run.id} is divided otherwise than its suite.")
         verdict = self.counting.add(trial, case)
@@ -258,7 +258,7 @@ def _find_holdout(store: Store, run: Run) -> frozenset[int]:
     if rule is None:
         return frozenset()
     ids, categories = [], []
-    for stored in store.cases(run.suite.content):
-        ids.append(stored.case.id)
-        categories.append(stored.case.category)
+    for stored_case in store.cases(run.suite.content):
+        ids.append(stored_case.case.id)
+        categories.append(stored_case.case.category)
     return frozenset(held_out(ids, categories, rule))

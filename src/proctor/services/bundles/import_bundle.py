@@ -138,7 +138,7 @@ def _is_same(store: Store, run: Run, bundle: Bundle, verification: Verified) -> 
         return False
     if (config_of(own), environment_of(own)) != (config_of(theirs), environment_of(theirs)):
         return False
-    cases = ((stored.case, stored.sent) for stored in store.cases(run.suite.content))
+    cases = ((stored_case.case, stored_case.sent) for stored_case in store.cases(run.suite.content))
     if not _are_equal(cases, ((line.case, line.sent) for line in read_cases(bundle, verification.statement))):
         return False
     trials = (published_trial(row.trial, row.case, run) for row in rows_of(store, run, reveal=True))
@@ -152,4 +152,4 @@ def _without_place(suite: Suite) -> Suite:
 
 
 def _are_equal(stored_rows: Iterator[Any], bundle_rows: Iterator[Any]) -> bool:
-    return all(left == right for left, right in zip_longest(stored_rows, bundle_rows))
+    return all(first == second for first, second in zip_longest(stored_rows, bundle_rows))

@@ -287,8 +287,8 @@ def _check_form(place: str, assertion: Assertion, recorded: Score, *, names_vari
         raise Defect(f"{place}: the gate is {shown(own)}, and the assertion has {gate}.")
 
 
-def _is_close(left: float | None, right: float | None) -> bool:
+def _is_close(first: float | None, second: float | None) -> bool:
     """Equal but for the rounding of a sum whose parts come in another order."""
-    if left is None or right is None:
-        return left is right
-    return abs(left - right) <= 1e-9
+    if first is None or second is None:
+        return first is second
+    return abs(first - second) <= 1e-9

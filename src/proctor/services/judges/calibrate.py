@@ -116,7 +116,7 @@ class Calibrating:
         self._on_progress = on_progress
         self._usage = Spent()
         self._prompts: set[str] = set()
-        self._done = 0
+        self._call_count = 0
         self._stopped = False
         self._judge_proxy = Lending()
 
@@ -153,8 +153,8 @@ class Calibrating:
                 if self._stopped:
                     return
                 replies[place][variant] = await self._reply(answers[place], variant, target)
-                self._done += 1
-                self._on_progress(self._done, self._usage)
+                self._call_count += 1
+                self._on_progress(self._call_count, self._usage)
 
         try:
             async with asyncio.TaskGroup() as group:

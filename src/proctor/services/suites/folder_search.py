@@ -25,8 +25,8 @@ from proctor.services.suites.load import dialect_of
 
 ENDINGS: Final = (".jsonl", ".csv", ".ndjson", ".json", ".yaml", ".yml")
 """What a suite file may end in."""
-_ROWS: Final = (".jsonl", ".csv", ".ndjson")
-_YAML: Final = (".yaml", ".yml")
+_ROW_ENDINGS: Final = (".jsonl", ".csv", ".ndjson")
+_YAML_ENDINGS: Final = (".yaml", ".yml")
 _TESTS = re.compile(rb"^(\{\s*)?[\"']?(tests|eval_cases|evalcases)[\"']?[ \t]*:", re.MULTILINE)
 _TURN = re.compile("^(?:\ufeff)?# 👤".encode(), re.MULTILINE)
 _NOT_ENTERED: Final = frozenset({"node_modules", "venv", "__pycache__"})
@@ -60,18 +60,18 @@ def contents_of(folder: Path, source: Callable[[Path], Source], dialect: str | N
     files = list(_files_in(folder))
     suites = [file for file in files if _is_recognised(source(file), dialect) and not is_other_yaml(file)]
     units = [*suites, folder] if _has_markdown_tests(folder) else suites
-    used = _read_by(units, files, source, dialect) if len(files) > 1 else frozenset[Path]()
+    included = _find_included(units, files, source, dialect) if len(files) > 1 else frozenset[Path]()
     return Contents(
-        suites=tuple(unit for unit in units if unit not in used),
-        used=tuple(file for file in suites if file in used),
+        suites=tuple(unit for unit in units if unit not in included),
+        used=tuple(file for file in suites if file in included),
         unrecognised=tuple(
-            file for file in files if file not in used | set(suites) and file.name not in TARGETS_FILES
+            file for file in files if file not in included | set(suites) and file.name not in TARGETS_FILES
         ),
     )
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
-    for inside, folders, names in os.walk(folder, onerror=_refuse):
+    for inside, folders, names in os.walk(folder, onerror=_raise_unreadable):
         folders[:] = sorted(name for name in folders if _is_entered(Path(inside, name)))
         for name in sorted(names):
             file = Path(inside, name)
@@ -79,7 +79,7 @@ def _files_in(folder: Path) -> Iterator[Path]:
                 yield file
 
 
-def _refuse(error: OSError) -> None:
+def _raise_unreadable(error: OSError) -> None:
     raise UsageError(f"The folder {error.filename!r} cannot be read: {error.strerror}.")
 
 
@@ -101,7 +101,7 @@ def _is_recognised(source: Source, dialect: str | None) -> bool:
 
 def is_other_yaml(file: Path) -> bool:
     """Whether a file is YAML and no suite: targets, settings, what goes with a JSON Lines file."""
-    if file.suffix.lower() not in _YAML:
+    if file.suffix.lower() not in _YAML_ENDINGS:
         return False
     if file.stat().st_size > MAX_LINE_BYTES:
         return False  # whoever reads it says so
@@ -135,7 +135,7 @@ def _has_markdown_tests(folder: Path) -> bool:
 # --- files of other suites ---------------------------------------------------------------------------------
 
 
-def _read_by(
+def _find_included(
     suites: Collection[Path], files: Collection[Path], source: Callable[[Path], Source], dialect: str | None
 ) -> frozenset[Path]:
     """Those of the files that are read by one of the suites, or lie in a template of its workspaces.
@@ -143,20 +143,22 @@ def _read_by(
     Rows come last: what they read, such as a registry that names them, is not what includes them.
     """
     absolute = {os.path.abspath(file): file for file in files}  # noqa: PTH100  # a link is not followed
-    used: set[Path] = set()
-    for suite in sorted(suites, key=lambda path: path.suffix.lower() in _ROWS):
-        if suite in used:
+    included: set[Path] = set()
+    for suite in sorted(suites, key=lambda path: path.suffix.lower() in _ROW_ENDINGS):
+        if suite in included:
             continue
         names, neighbours, folders = _references(source(suite), dialect)
-        own = os.path.abspath(suite)  # noqa: PTH100
-        inside = tuple(f"{folder}{os.sep}" for folder in folders if not own.startswith(f"{folder}{os.sep}"))
-        used |= {
+        own_name = os.path.abspath(suite)  # noqa: PTH100
+        inside = tuple(
+            f"{folder}{os.sep}" for folder in folders if not own_name.startswith(f"{folder}{os.sep}")
+        )
+        included |= {
             file
             for name, file in absolute.items()
-            if name != own
+            if name != own_name
             and (name in names or (name in neighbours and file not in suites) or name.startswith(inside))
         }
-    return frozenset(used)
+    return frozenset(included)
 
 
 def _references(source: Source, dialect: str | None) -> tuple[set[str], set[str], set[str]]:
@@ -172,10 +174,10 @@ def _references(source: Source, dialect: str | None) -> tuple[set[str], set[str]
         return os.path.normpath(os.path.join(source.folder, path))  # noqa: PTH118
 
     def find(reference: str) -> Found | None:
-        found = source.find(reference)
-        if found is not None:
-            names.add(absolute(found.path))
-        return found
+        source_file = source.find(reference)
+        if source_file is not None:
+            names.add(absolute(source_file.path))
+        return source_file
 
     def neighbour(name: str) -> bytes | None:
         neighbours.add(absolute(name))

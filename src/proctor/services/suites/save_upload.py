@@ -1,6 +1,6 @@
-"""An upload to a checked suite, and to a saved one.
+"""Checks the suite of an upload, and saves it.
 
-Whoever reaches a page is not whoever owns the machine. Such a suite is read from memory, and it may ask the
+Whoever reaches a page is not whoever owns the machine. Such a suite is read from memory, and it may call the
 run's target and grade its answers, and do nothing else here.
 """
 
@@ -30,19 +30,19 @@ from proctor.validation import shown
 CODE: Final = "not-from-a-page"
 """Of the problems that only a suite from a page has."""
 SHOWN: Final = 20
-"""So many cases of a draft are shown."""
+"""The number of cases that the page shows of a draft."""
 LONGEST_NAME: Final = 200
-"""More characters no list has room for."""
+"""In characters; lists have no room for longer names."""
 
-_INSTEAD: Final = "Take it out, or save the suite from its own folder with `proctor suites save`."
-_NAMED: Final = f"Name one of the targets.yaml here. {_INSTEAD.replace('Take', 'Or take')}"
+_SAVE_HINT: Final = "Take it out, or save the suite from its own folder with `proctor suites save`."
+_NAME_HINT: Final = f"Name one of the targets.yaml here. {_SAVE_HINT.replace('Take', 'Or take')}"
 _FIELDS: Final = {
     "is graded by a program": "assertions",
     "names a judge of its own": "assertions",
     "works in a workspace": "workspace",
     "names a target of its own": "target",
 }
-_NOT_READ: Final = frozenset({"bad-assertion", CODE})
+_CODES_OF_READ_CASES: Final = frozenset({"bad-assertion", CODE})
 """Codes of errors in cases that were read nevertheless."""
 
 
@@ -51,7 +51,7 @@ class Draft(Struct, frozen=True, kw_only=True):
 
     upload: Upload
     suite: Suite | None
-    """Its header, as it would be saved; None where it cannot be told what the upload is."""
+    """Its header, as it would be saved; None where no format recognises the upload."""
     problems: tuple[Problem, ...]
     """Errors and warnings, in the order of files and lines."""
     first: tuple[Case, ...] = ()
@@ -72,7 +72,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     @property
     def read(self) -> int:
         """How many cases were read, those with errors among them."""
-        wrong = {problem.case for problem in self.errors if problem.code not in _NOT_READ}
+        wrong = {problem.case for problem in self.errors if problem.code not in _CODES_OF_READ_CASES}
         return (0 if self.suite is None else self.suite.case_count) + len(wrong - {None})
 
 
@@ -103,20 +103,20 @@ def draft_of(
     _check_holdout(holdout)
     first: list[Case] = []
 
-    def inspect(placed: Placed) -> Iterator[Problem]:
+    def inspect(located_case: Placed) -> Iterator[Problem]:
         if len(first) < SHOWN:
-            first.append(placed.case)
-        yield from _acts(placed, upload.main, own_targets)
+            first.append(located_case.case)
+        yield from _check_side_effects(located_case, upload.main, own_targets)
 
-    checked = check_source(source_of(upload, options), inspect, dialect=dialect)
-    problems = tuple(map(_here, checked.problems))
-    if checked.loaded is None:
+    validation = check_source(source_of(upload, options), inspect, dialect=dialect)
+    problems = tuple(map(_to_page_problem, validation.problems))
+    if validation.loaded is None:
         return Draft(upload=upload, suite=None, problems=problems)
-    suite, left_out = _own(checked.loaded.suite, upload, name, holdout, own_targets)
-    draft = Draft(upload=upload, suite=suite, problems=(*left_out, *problems), first=tuple(first))
+    suite, warnings = _prepare_suite(validation.loaded.suite, upload, name, holdout, own_targets)
+    draft = Draft(upload=upload, suite=suite, problems=(*warnings, *problems), first=tuple(first))
     if draft.errors:  # which cases are held out depends on all of them
         return draft
-    return replace(draft, holdout=replace(checked.loaded, suite=suite).index().holdout or frozenset())
+    return replace(draft, holdout=replace(validation.loaded, suite=suite).index().holdout or frozenset())
 
 
 def save(
@@ -147,17 +147,17 @@ def save(
     _check_text(upload)
     _check_holdout(holdout)
     before = store.versions()
-    writer = _Careful(store.saving(), upload, name, holdout, own_targets)
+    writer = _CheckingWriter(store.saving(), upload, name, holdout, own_targets)
     try:
-        loaded = load_source(source_of(upload, options), dialect=dialect, writer=writer)
+        load_result = load_source(source_of(upload, options), dialect=dialect, writer=writer)
     except SuiteError as error:
-        raise SuiteError([_here(problem) for problem in error.problems]) from None
+        raise SuiteError([_to_page_problem(problem) for problem in error.problems]) from None
     finally:
         writer.drop()
-    if loaded.errors:
-        raise SuiteError([_here(problem) for problem in loaded.problems])
+    if load_result.errors:
+        raise SuiteError([_to_page_problem(problem) for problem in load_result.problems])
     return SaveResult(
-        path=upload.name or upload.main, suite=loaded.suite, state=save_state(loaded.suite, before)
+        path=upload.name or upload.main, suite=load_result.suite, state=save_state(load_result.suite, before)
     )
 
 
@@ -175,7 +175,7 @@ def options_of(config: Config) -> dict[str, Any]:
     return options
 
 
-class _Careful:
+class _CheckingWriter:
     """A writer that keeps nothing of a suite which would act on this machine."""
 
     def __init__(
@@ -195,7 +195,7 @@ class _Careful:
 
     def add(self, case: Case, sent: str) -> None:
         """The next case."""
-        self._wrong += _acts(Placed(case, 1), self._upload.main, self._own)
+        self._wrong += _check_side_effects(Placed(case, 1), self._upload.main, self._own)
         self._writer.add(case, sent)
 
     def keep(self, suite: Suite) -> Suite:
@@ -207,7 +207,7 @@ class _Careful:
         """
         if self._wrong:
             raise SuiteError(self._wrong)
-        suite, _ = _own(suite, self._upload, self._name, self._holdout, self._own)
+        suite, _ = _prepare_suite(suite, self._upload, self._name, self._holdout, self._own)
         _check_name(suite.name)
         check_builtin(suite.name, suite.digest)
         return self._writer.keep(suite)
@@ -238,46 +238,46 @@ def _check_holdout(holdout: float | None) -> None:
         check_share(holdout, "The share held out")
 
 
-def _own(
+def _prepare_suite(
     suite: Suite, upload: Upload, name: str, holdout: float | None, own_targets: Collection[str]
 ) -> tuple[Suite, list[Problem]]:
-    """A suite's header as it is saved from a page: named, split, and run on nobody that is not known here."""
+    """Names and splits a suite's header, and leaves out targets that the targets file here does not have."""
     title = name.strip() or (upload.name if upload.is_folder and upload.name else suite.name)
-    foreign = [target for target in suite.defaults.targets if target not in own_targets]
+    unknown_targets = [target for target in suite.defaults.targets if target not in own_targets]
     if holdout is None and suite.split_rule is None and not suite.no_holdout:
         holdout = SplitRule().ratio
     suite = replace(suite if holdout is None else divided(suite, holdout), name=title, folder="")
-    if not foreign:
+    if not unknown_targets:
         return suite, []
     message = (
-        f"The suite wants to be run on {listed([shown(one) for one in foreign], 5)}, which the targets.yaml "
-        "here does not name, so that is left out. Choose on Run Suite who is asked."
+        f"The suite wants to be run on {listed([shown(name) for name in unknown_targets], 5)}, which the "
+        "targets.yaml here does not name, so that is left out. Choose on Run Suite who is asked."
     )
-    left_out = Problem(
+    warning = Problem(
         level="warning", code=CODE, message=message, path=upload.main, line=None if upload.is_folder else 1
     )
-    return replace(suite, defaults=_without_targets(suite.defaults, own_targets)), [left_out]
+    return replace(suite, defaults=_without_targets(suite.defaults, own_targets)), [warning]
 
 
 def _without_targets(defaults: Defaults, own_targets: Collection[str]) -> Defaults:
-    return replace(defaults, targets=tuple(one for one in defaults.targets if one in own_targets))
+    return replace(defaults, targets=tuple(target for target in defaults.targets if target in own_targets))
 
 
 # --- what a page may not say -------------------------------------------------------------------------------
 
 
-def _acts(placed: Placed, path: str, own_targets: Collection[str]) -> list[Problem]:
-    """What a case would do on this machine, each an error."""
-    case = placed.case
+def _check_side_effects(located_case: Placed, path: str, own_targets: Collection[str]) -> list[Problem]:
+    """Returns an error for each thing that a case would do on this machine."""
+    case = located_case.case
     return [
         Problem(
             code=CODE,
             message=(
                 f"Case {shown(case.id)} {what} ({shown(detail)}), which no suite from a page may. "
-                + (_NAMED if what.startswith("names ") else _INSTEAD)
+                + (_NAME_HINT if what.startswith("names ") else _SAVE_HINT)
             ),
-            path=placed.path or path,
-            line=placed.line,
+            path=located_case.path or path,
+            line=located_case.line,
             field=_FIELDS.get(what, "input"),
             case=case.id,
         )
@@ -285,11 +285,11 @@ def _acts(placed: Placed, path: str, own_targets: Collection[str]) -> list[Probl
     ]
 
 
-def _here(problem: Problem) -> Problem:
-    """A problem in the words of a page, where those of the command line make no sense."""
+def _to_page_problem(problem: Problem) -> Problem:
+    """Rewords a problem for a page where it names flags of the command line."""
     if problem.code == "unset-variable":
         message = (
-            f"`{problem.field}` reads an environment variable, which no suite from a page may. {_INSTEAD}"
+            f"`{problem.field}` reads an environment variable, which no suite from a page may. {_SAVE_HINT}"
         )
         return replace(problem, code=CODE, message=message)
     if problem.code in ("unknown-dialect", "ambiguous-dialect"):

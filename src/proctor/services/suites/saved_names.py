@@ -29,19 +29,21 @@ def name_for(store: Store, path: Path, suite: Suite, others: Collection[Path] = 
     file = os.path.abspath(path)  # noqa: PTH100  # a link is not followed
     names = names_of(path, suite.name)
     earlier = store.names_from(file)
-    known = next((name for name in names if name in earlier), None)
-    if known is not None:
-        return known
+    previous = next((name for name in names if name in earlier), None)
+    if previous is not None:
+        return previous
     for name in names:
-        if _has(store, name, suite) and _claimed(store, name, file):
+        if _has_suite(store, name, suite) and _claim(store, name, file):
             return name
-    taken = _taken(path, suite.name, others)
+    taken_names = _ambiguous_names(path, suite.name, others)
     for name in names:
-        if name in taken:
+        if name in taken_names:
             continue
-        if _claimed(store, name, file) or _has(store, name, suite):
+        if _claim(store, name, file) or _has_suite(store, name, suite):
             return name
-        taken |= set(names_of(Path(store.origin(name) or file), suite.name)) - {_from_here(path, suite.name)}
+        taken_names |= set(names_of(Path(store.origin(name) or file), suite.name)) - {
+            _path_from_working_folder(path, suite.name)
+        }
     return suite.name
 
 
@@ -52,18 +54,18 @@ def names_of(path: Path, name: str) -> list[str]:
         path: the file, or the folder of a suite that is one.
         name: the name of its suite; where it is neither the file's nor its folder's, there are none.
     """
-    unit = _unit(path, name)
-    if unit is None:
+    parts = _split_path(path, name)
+    if parts is None:
         return []
-    folders, whole = unit[0].parts[1:], unit[1]
+    folders, full_name = parts[0].parts[1:], parts[1]
     return [
         "/".join((*folders[start:], last))
-        for last in dict.fromkeys((name, whole))
+        for last in dict.fromkeys((name, full_name))
         for start in range(len(folders), -1, -1)
     ]
 
 
-def _unit(path: Path, name: str) -> tuple[Path, str] | None:
+def _split_path(path: Path, name: str) -> tuple[Path, str] | None:
     """The folder in which a file, or the folder whose name it has, lies; and what that is called in full."""
     path = Path(os.path.abspath(path))  # noqa: PTH100
     if name in (path.name, path.stem, path.stem.removesuffix(".eval")):
@@ -71,7 +73,7 @@ def _unit(path: Path, name: str) -> tuple[Path, str] | None:
     return (path.parent.parent, f"{name}/{path.name}") if name == path.parent.name else None
 
 
-def _claimed(store: Store, name: str, file: str) -> bool:
+def _claim(store: Store, name: str, file: str) -> bool:
     """Whether a name is the file's from now on: it was no file's, or that of one that is gone."""
     origin = store.origin(name)
     if origin is not None and os.path.lexists(origin):
@@ -80,30 +82,34 @@ def _claimed(store: Store, name: str, file: str) -> bool:
     return True
 
 
-def _has(store: Store, name: str, suite: Suite) -> bool:
+def _has_suite(store: Store, name: str, suite: Suite) -> bool:
     return any(saved.suite.digest == suite.digest for saved in store.versions(name))
 
 
-def _taken(path: Path, name: str, others: Collection[Path]) -> set[str]:
-    """The names that could be those of other files as well, without the path from the working folder."""
-    rest = [other for other in others if other != path]
-    taken = {each for other in rest for each in names_of(other, name)}
-    here = _from_here(path, name)
-    return taken if here in {_from_here(other, name) for other in rest} else taken - {here}
+def _ambiguous_names(path: Path, name: str, others: Collection[Path]) -> set[str]:
+    """Returns the names that could be other files' as well, without the path from the working folder."""
+    other_files = [other for other in others if other != path]
+    candidates = {candidate for other in other_files for candidate in names_of(other, name)}
+    own_name = _path_from_working_folder(path, name)
+    return (
+        candidates
+        if own_name in {_path_from_working_folder(other, name) for other in other_files}
+        else candidates - {own_name}
+    )
 
 
-def _from_here(path: Path, name: str) -> str | None:
+def _path_from_working_folder(path: Path, name: str) -> str | None:
     """The name that has all folders from the working one on; None for a file that is elsewhere."""
-    unit, here = _unit(path, name), Path.cwd()
-    if unit is None or not unit[0].is_relative_to(here):
+    parts, working_folder = _split_path(path, name), Path.cwd()
+    if parts is None or not parts[0].is_relative_to(working_folder):
         return None
-    return (unit[0].relative_to(here) / name).as_posix()
+    return (parts[0].relative_to(working_folder) / name).as_posix()
 
 
 def versioned(word: str) -> tuple[str, str] | None:
     """The name and the version in `NAME@v2` or `NAME@sha256:…`; None for any other word."""
-    found = _VERSION.fullmatch(word)
-    return None if found is None else (found[1], found[2])
+    match = _VERSION.fullmatch(word)
+    return None if match is None else (match[1], match[2])
 
 
 def check_name(name: str) -> None:

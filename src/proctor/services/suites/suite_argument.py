@@ -1,4 +1,4 @@
-"""The word that a user gives for a suite, to the files that it stands for."""
+"""Resolves the SUITE argument of a command to the files that it stands for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from proctor.services.suites.saved_names import versioned
 if TYPE_CHECKING:
     from proctor.services.suites.folder_search import Contents
 
-_NAMED = 10
+_MAX_NAMED = 10
 """How many files a sentence names."""
 
 
@@ -75,43 +75,45 @@ class Locator(Struct, frozen=True, kw_only=True):
         if path.is_file():
             return Located(paths=(path,), notes=choice(word, f"the file {word!r}"))
         if path.is_dir():
-            return self._folder(word, path)
+            return self._find_in_folder(word, path)
         if versioned(word) is not None:
             raise NoSuchSuite(
                 f"There is no file or folder {word!r}; only suites in a store have versions. "
                 f"`proctor suites export {word} -o FILE` writes one to a file."
             )
-        return self._named(word)
+        return self._find_by_name(word)
 
-    def _folder(self, word: str, folder: Path) -> Located:
+    def _find_in_folder(self, word: str, folder: Path) -> Located:
         from proctor.services.suites.folder_search import contents_of  # a run of a file needs none of it
 
-        inside = contents_of(
+        contents = contents_of(
             folder, lambda path: source_of(path, self.environ, self.config.reading(path)), self.dialect
         )
-        if not inside.suites:
-            raise UsageError(_empty(word, inside))
+        if not contents.suites:
+            raise UsageError(_empty_message(word, contents))
         notes = choice(word, f"the folder {word!r}")
-        if inside.used:
-            notes += (f"Not run on their own, because other suites read them: {_names(inside.used)}.",)
+        if contents.used:
+            notes += (f"Not run on their own, because other suites read them: {_list_files(contents.used)}.",)
         if self.strict:
-            problems = tuple(_unrecognised(file) for file in inside.unrecognised)
-            return Located(paths=inside.suites, problems=problems, notes=notes)
-        return Located(paths=inside.suites, warnings=tuple(_skipped(inside)), notes=notes)
+            problems = tuple(_unrecognised_problem(file) for file in contents.unrecognised)
+            return Located(paths=contents.suites, problems=problems, notes=notes)
+        return Located(paths=contents.suites, warnings=tuple(_describe_skipped(contents)), notes=notes)
 
-    def _named(self, word: str) -> Located:
+    def _find_by_name(self, word: str) -> Located:
         from proctor.services.suites.folder_search import is_other_yaml
 
         suites = [file for file in Path("suites").glob("*") if file.is_file() and not is_other_yaml(file)]
-        named = sorted(file for file in suites if word in (file.stem, _name(file)))
-        if len(named) > 1:
-            raise UsageError(f"The suite {word!r} is more than one file: {_names(named)}. Name one of them.")
-        if named:
-            return Located(paths=(named[0],), notes=choice(word, f"the file {named[0].as_posix()!r}"))
+        matches = sorted(file for file in suites if word in (file.stem, _suite_name(file)))
+        if len(matches) > 1:
+            raise UsageError(
+                f"The suite {word!r} is more than one file: {_list_files(matches)}. Name one of them."
+            )
+        if matches:
+            return Located(paths=(matches[0],), notes=choice(word, f"the file {matches[0].as_posix()!r}"))
         if word not in TIERS:
-            known = sorted({*TIERS, *map(_name, suites)})
+            names = sorted({*TIERS, *map(_suite_name, suites)})
             raise NoSuchSuite(
-                f"There is no suite {word!r}: no file, no folder and no name. {suggestion(word, known)}"
+                f"There is no suite {word!r}: no file, no folder and no name. {suggestion(word, names)}"
             )
         if self.is_saved(word):
             raise NoSuchSuite(
@@ -120,32 +122,32 @@ class Locator(Struct, frozen=True, kw_only=True):
         return Located(paths=(builtin(word),))
 
 
-def choice(word: str, chosen: str) -> tuple[str, ...]:
-    """What a word that is also the name of a built-in suite means, as a sentence; nothing for other words."""
+def choice(word: str, meaning: str) -> tuple[str, ...]:
+    """Returns a sentence on what a word means that also names a built-in suite; nothing for other words."""
     if word not in TIERS:
         return ()
-    return (f"{word!r} is {chosen} here. `{BUILTIN}{word}` is the built-in suite.",)
+    return (f"{word!r} is {meaning} here. `{BUILTIN}{word}` is the built-in suite.",)
 
 
-def _name(file: Path) -> str:
+def _suite_name(file: Path) -> str:
     return file.stem.removesuffix(".eval")
 
 
-def _names(files: Sequence[Path]) -> str:
-    return listed([one_line(file.as_posix()) for file in files], _NAMED)
+def _list_files(files: Sequence[Path]) -> str:
+    return listed([one_line(file.as_posix()) for file in files], _MAX_NAMED)
 
 
-def _unrecognised(file: Path) -> Problem:
+def _unrecognised_problem(file: Path) -> Problem:
     message = "No suite format recognises the file. Move it out of the folder, or leave --strict out."
     return Problem(code="unknown-dialect", message=message, path=str(file), line=1)
 
 
-def _skipped(inside: Contents) -> Iterator[str]:
-    files = inside.unrecognised
+def _describe_skipped(contents: Contents) -> Iterator[str]:
+    files = contents.unrecognised
     if files:
-        yield f"Skipped {counted(len(files), 'file')} that no suite format recognises: {_names(files)}."
+        yield f"Skipped {counted(len(files), 'file')} that no suite format recognises: {_list_files(files)}."
 
 
-def _empty(word: str, inside: Contents) -> str:
+def _empty_message(word: str, contents: Contents) -> str:
     expected = "a file ending in .jsonl or .csv, or in .yaml with `tests`, or a Markdown test"
-    return " ".join([f"The folder {word!r} has no suite in it ({expected}).", *_skipped(inside)])
+    return " ".join([f"The folder {word!r} has no suite in it ({expected}).", *_describe_skipped(contents)])
