@@ -41,29 +41,29 @@ class RunAttester:
         _check_folder(self._folder)
         self._key = own_key(sign_key, keys_path(None))
 
-    def attest(self, store: Store, shown: Reported) -> Reported:
+    def attest(self, store: Store, report: Reported) -> Reported:
         """The run with the path of its bundle, which is written now; without one if it was cut short."""
-        run = shown.run
+        run = report.run
         if run.status != "finished":
             echo(f"Run {run.id} was cut short, so no bundle of it was written.", err=True)
-            return shown
+            return report
         path = self._folder / name_of(run.id, public=self._public)
         try:
-            statement = bundled(store, run, path, public=self._public, key=self._key, notify=self._tell)
+            statement = bundled(store, run, path, public=self._public, key=self._key, notify=self._notify)
         except UsageError as error:
             self.failed = True
             echo(f"Run {run.id} is stored, and has no bundle. {error}", err=True)
-            return shown
-        if "holdout" not in shown.tally.splits and shows_held_out(run, statement):
+            return report
+        if "holdout" not in report.tally.splits and shows_held_out(run, statement):
             keep_look(store, run, "reveal")
-        self._tell(f"Bundle: {path}")
-        return replace(shown, bundle=str(path))
+        self._notify(f"Bundle: {path}")
+        return replace(report, bundle=str(path))
 
-    def shows_holdout(self, shown: Reported) -> bool:
+    def shows_holdout(self, report: Reported) -> bool:
         """Whether the bundle of the run shows what is held out."""
-        return shown.bundle is not None and not self._public
+        return report.bundle is not None and not self._public
 
-    def _tell(self, line: str) -> None:
+    def _notify(self, line: str) -> None:
         if not self._quiet:
             echo(line, err=True)
 

@@ -29,11 +29,11 @@ def bundle_options(function: F) -> F:
     )(function)
 
 
-def wants_of(given: dict[str, Any], *, judged: bool = False) -> ImportOptions:
+def wants_of(options: dict[str, Any], *, judged: bool = False) -> ImportOptions:
     """What these flags ask of a bundle.
 
     Args:
-        given: the values of a command's options.
+        options: the values of a command's options.
         judged: the user names the judges.
 
     Raises:
@@ -44,9 +44,9 @@ def wants_of(given: dict[str, Any], *, judged: bool = False) -> ImportOptions:
     from proctor.services.bundles.import_records import ImportOptions, read_target_names
 
     return ImportOptions(
-        trusted=trusted(keys_path(given["keys"])),
-        require_signature=given["require_signature"],
-        allow_programs=given["allow_programs"],
+        trusted=trusted(keys_path(options["keys"])),
+        require_signature=options["require_signature"],
+        allow_programs=options["allow_programs"],
         own_targets=read_target_names(os.environ),
         judged=judged,
     )

@@ -32,23 +32,25 @@ class ConfigDefaultsCommand(click.Command):
 
     def _defaults(self, ctx: click.Context, config: Config) -> dict[str, Any]:
         """The values of the file for the parameters that this command has."""
-        own = {name: param for param in self.get_params(ctx) for name in _names(param)}
+        params = {name: param for param in self.get_params(ctx) for name in _names(param)}
         defaults: dict[str, Any] = {}
         for name, value in config.flags.items():
-            param = own.get(name)
+            param = params.get(name)
             if param is None or param.name is None:
                 continue
-            shown = f"{os.path.relpath(config.path or 'proctor.toml')}: error: `{name}` is {value!r}"
+            prefix = f"{os.path.relpath(config.path or 'proctor.toml')}: error: `{name}` is {value!r}"
             several = param.multiple or param.nargs != 1
-            listed = value if several and isinstance(value, list) else [value]
-            kind, wanted = _kind(param)
-            if not all(isinstance(one, kind) and isinstance(one, bool) == (kind is bool) for one in listed):
-                raise UsageError(f"{shown}; give {wanted}{' or a list of such' if several else ''}.")
+            values = value if several and isinstance(value, list) else [value]
+            kind, expected = _kind(param)
+            if not all(
+                isinstance(item, kind) and isinstance(item, bool) == (kind is bool) for item in values
+            ):
+                raise UsageError(f"{prefix}; give {expected}{' or a list of such' if several else ''}.")
             try:
-                defaults[param.name] = listed if several else value
+                defaults[param.name] = values if several else value
                 param.type_cast_value(ctx, defaults[param.name])
             except click.BadParameter as error:
-                raise UsageError(f"{shown}: {error.format_message()}") from None
+                raise UsageError(f"{prefix}: {error.format_message()}") from None
         return defaults
 
 

@@ -51,7 +51,7 @@ def echo_json(text: str) -> None:
         import json
         import re
 
-        text = re.sub(r"[^\x00-\x7f]+", lambda found: json.dumps(found[0])[1:-1], text)
+        text = re.sub(r"[^\x00-\x7f]+", lambda match: json.dumps(match[0])[1:-1], text)
     from proctor.safe_text import json_text
 
     echo(json_text(text.removesuffix("\n")))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MOST_TOLD = 5
 """Lines that were dropped are told one by one up to so many for each file."""
-_WIDEST_CELL = 40
+_MAX_CELL_WIDTH = 40
 """On a terminal."""
 
 
@@ -53,14 +53,14 @@ def _as_file(path: str) -> str:
     if path != "-" and (not source.exists() or source.is_file() or source.is_dir()):
         return path
     folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="proctor-"))
-    copy = Path(folder, source.name)
-    with copy.open("wb") as whole:
+    copy_path = Path(folder, source.name)
+    with copy_path.open("wb") as file:
         if path == "-":
-            copyfileobj(sys.stdin.buffer, whole)
+            copyfileobj(sys.stdin.buffer, file)
         else:
             with source.open("rb") as pipe:
-                copyfileobj(pipe, whole)
-    return str(copy)
+                copyfileobj(pipe, file)
+    return str(copy_path)
 
 
 def labels_of(paths: Collection[str]) -> list[str]:
@@ -111,12 +111,12 @@ def _as_json(data: Mapping[str, Any]) -> str:
     return json_text(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def warn_dropped(path: str, dropped: Sequence[DroppedRow]) -> None:
+def warn_dropped(path: str, dropped_rows: Sequence[DroppedRow]) -> None:
     """Say on stderr which lines of a file were left out, and why; beyond the first few, how many."""
-    for row in dropped[:MOST_TOLD]:
+    for row in dropped_rows[:MOST_TOLD]:
         echo(f"{path}:{row.line}: warning: {one_line(row.reason)}", err=True)
-    if len(dropped) > MOST_TOLD:
-        more = len(dropped) - MOST_TOLD
+    if len(dropped_rows) > MOST_TOLD:
+        more = len(dropped_rows) - MOST_TOLD
         lines = "line was" if more == 1 else "lines were"
         echo(f"{path}: warning: {more:,} more {lines} left out; --json has them all.", err=True)
 
@@ -134,9 +134,9 @@ def as_text(tables: Sequence[Table], width: int | None = None) -> Iterator[str]:
             yield ""
         if table.title:
             yield table.title
-        rows = [list(map(_on_one_line if width is None else _cut, row)) for row in table.rows]
+        rows = [list(map(_on_one_line if width is None else _shorten, row)) for row in table.rows]
         widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
-        for part, numbers in enumerate(_fitting(widths, width)):
+        for part, numbers in enumerate(_group_columns(widths, width)):
             if part:
                 yield ""
             for row in rows:
@@ -145,15 +145,15 @@ def as_text(tables: Sequence[Table], width: int | None = None) -> Iterator[str]:
                 yield "  ".join(cells).rstrip()
 
 
-def _fitting(widths: Sequence[int], width: int | None) -> list[list[int]]:
+def _group_columns(widths: Sequence[int], width: int | None) -> list[list[int]]:
     """The columns but the first, as those that stand beside one another."""
     parts: list[list[int]] = [[]]
-    taken = widths[0]
+    used_width = widths[0]
     for column in range(1, len(widths)):
-        taken += 2 + widths[column]
-        if width is not None and taken > width and parts[-1]:
+        used_width += 2 + widths[column]
+        if width is not None and used_width > width and parts[-1]:
             parts.append([])
-            taken = widths[0] + 2 + widths[column]
+            used_width = widths[0] + 2 + widths[column]
         parts[-1].append(column)
     return parts
 
@@ -163,9 +163,9 @@ def _on_one_line(text: str) -> str:
     return text[: len(text) - len(text.lstrip(" "))] + one_line(text)
 
 
-def _cut(text: str) -> str:
-    line, half = _on_one_line(text), _WIDEST_CELL // 2
-    return line if len(line) <= _WIDEST_CELL else f"{line[: half - 1]}…{line[-half:]}"
+def _shorten(text: str) -> str:
+    line, half = _on_one_line(text), _MAX_CELL_WIDTH // 2
+    return line if len(line) <= _MAX_CELL_WIDTH else f"{line[: half - 1]}…{line[-half:]}"
 
 
 def as_markdown(tables: Sequence[Table]) -> Iterator[str]:

@@ -44,7 +44,7 @@ COMMANDS = {
 """Each command with the line that `--help` shows; its module is `proctor.cli.<name>_command`."""
 
 
-_NO_MORE = frozenset({EPIPE, ENOSPC, EDQUOT})
+_OUTPUT_ERRORS = frozenset({EPIPE, ENOSPC, EDQUOT})
 """Why a stream takes no more text: its reader has gone, or the disk is full."""
 
 
@@ -118,7 +118,7 @@ def _invoke_and_flush(arguments: list[str]) -> int:
         code = _invoke(arguments)
         sys.stdout.flush()
     except OSError as error:
-        if error.errno not in _NO_MORE:
+        if error.errno not in _OUTPUT_ERRORS:
             raise
         # Nothing more can be said, as with `| head` or on a full disk, and the interpreter must not try.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -141,15 +141,15 @@ def _invoke(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _end_interrupted(arguments)
     except ProctorError as error:
-        _tell_json(arguments, _problems(error), error.exit_code)
+        _echo_json_error(arguments, _problems(error), error.exit_code)
         message = str(error)
         if not isinstance(error, SuiteError):  # whose problems are a line each
             message = message.replace("\n", "\n  ")
-        echo(_as_error(message), err=True)
+        echo(_format_error(message), err=True)
         return error.exit_code
     except Exception as error:
-        full = isinstance(error, OSError) and error.errno in _NO_MORE
-        if full or os.environ.get("PROCTOR_DEBUG") == "1":
+        is_output_error = isinstance(error, OSError) and error.errno in _OUTPUT_ERRORS
+        if is_output_error or os.environ.get("PROCTOR_DEBUG") == "1":
             raise
         echo(
             f"Proctor broke: {type(error).__name__}: {error}. This is a fault of Proctor, not of your suite. "
@@ -182,7 +182,7 @@ def _check_encoding(arguments: list[str]) -> None:
             ) from None
 
 
-def _as_error(message: str) -> str:
+def _format_error(message: str) -> str:
     """The message as `WHERE: error: message`, where it does not say so already."""
     if re.match(r".*: (error|warning): ", message):
         return message
@@ -191,20 +191,20 @@ def _as_error(message: str) -> str:
 
 
 def _refuse(arguments: list[str], message: str, error: click.ClickException) -> int:
-    _tell_json(arguments, [_problem(message)], ExitCode.USAGE)
+    _echo_json_error(arguments, [_problem(message)], ExitCode.USAGE)
     context = getattr(error, "ctx", None)
     hint = f" See `{context.command_path} --help`." if context is not None else ""
     message = message.replace("\n", "\n  ")
-    echo(_as_error(f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}"), err=True)
+    echo(_format_error(f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}"), err=True)
     return ExitCode.USAGE
 
 
-def _tell_json(arguments: list[str], problems: list[dict[str, Any]], code: ExitCode) -> None:
+def _echo_json_error(arguments: list[str], problems: list[dict[str, Any]], code: ExitCode) -> None:
     """A caller who asked for JSON gets JSON, also when nothing could be done."""
     if "--json" not in arguments:
         return
-    nothing: dict[str, Any] = {name: [] for name in LISTS.get(arguments[0], ("runs",))}
-    echo_json(json.dumps({**nothing, "errors": problems, "exit_code": int(code)}, ensure_ascii=False))
+    empty_lists: dict[str, Any] = {name: [] for name in LISTS.get(arguments[0], ("runs",))}
+    echo_json(json.dumps({**empty_lists, "errors": problems, "exit_code": int(code)}, ensure_ascii=False))
 
 
 def _problems(error: ProctorError) -> list[dict[str, Any]]:
@@ -217,5 +217,5 @@ def _problems(error: ProctorError) -> list[dict[str, Any]]:
 
 
 def _problem(message: str, code: str = "usage") -> dict[str, Any]:
-    nowhere: dict[str, Any] = dict.fromkeys(("path", "line", "field", "case"))
-    return nowhere | {"code": code, "message": message}
+    no_place: dict[str, Any] = dict.fromkeys(("path", "line", "field", "case"))
+    return no_place | {"code": code, "message": message}

@@ -34,7 +34,7 @@ class Number(click.FloatRange):
 
 
 DEFAULT_STORE = ".proctor/proctor.db"
-_KEPT_OUT = "*\n!assertions/\n!assertions/**\n!templates/\n!templates/**\n!targets.yaml\n!.gitignore\n"
+_GITIGNORE = "*\n!assertions/\n!assertions/**\n!templates/\n!templates/**\n!targets.yaml\n!.gitignore\n"
 
 
 def store_option(function: F) -> F:
@@ -74,17 +74,17 @@ def _store_of_project() -> str | None:
     return store
 
 
-def store_path(given: str | None) -> Path:
+def store_path(option: str | None) -> Path:
     """`--store`, else `$PROCTOR_STORE`, else the folder's own."""
-    return Path(given or os.environ.get("PROCTOR_STORE") or DEFAULT_STORE)
+    return Path(option or os.environ.get("PROCTOR_STORE") or DEFAULT_STORE)
 
 
 @contextmanager
-def open_store(given: str | None, *, must_exist: bool = False, writes: bool = False) -> Iterator[Store]:
+def open_store(option: str | None, *, must_exist: bool = False, writes: bool = False) -> Iterator[Store]:
     """The store for as long as the block lasts.
 
     Args:
-        given: the value of `--store`.
+        option: the value of `--store`.
         must_exist: the command only makes sense with a store that is there.
         writes: the command writes to it, and refuses one that can only be read before it does anything else.
 
@@ -95,18 +95,18 @@ def open_store(given: str | None, *, must_exist: bool = False, writes: bool = Fa
     from proctor.errors import UsageError
     from proctor.stores import STORES
 
-    path = store_path(given)
+    path = store_path(option)
     if must_exist and not os.path.lexists(path):
         raise UsageError(f"There is no store at {path}: nothing was run here. Name one with --store.")
     if must_exist and path.is_file() and not path.stat().st_size:
         raise UsageError(f"The store {path} is empty: nothing was run here. Name another one with --store.")
-    new_folder = not given and path.parent.name == ".proctor" and not path.parent.exists()
+    new_folder = not option and path.parent.name == ".proctor" and not path.parent.exists()
     if writes:
         check_writable(path)
     store = STORES.get("sqlite")(str(path), echo_err)
     store.on_wait(echo_err)
     if new_folder:  # runs are no part of a repository unless somebody wants them to be
-        (path.parent / ".gitignore").write_text(_KEPT_OUT, encoding="utf-8")
+        (path.parent / ".gitignore").write_text(_GITIGNORE, encoding="utf-8")
     try:
         yield store
     finally:
@@ -126,13 +126,13 @@ def check_writable(path: Path) -> None:
         raise StoreError(read_only_message(str(path)))
 
 
-def is_saved(given: str | None) -> Callable[[str], bool]:
+def is_saved(option: str | None) -> Callable[[str], bool]:
     """Whether the store, if there is one, has a suite of a name."""
 
     def check(name: str) -> bool:
-        if not store_path(given).exists():
+        if not store_path(option).exists():
             return False
-        with open_store(given) as store:
+        with open_store(option) as store:
             return store.suite(name) is not None
 
     return check
@@ -156,11 +156,11 @@ def keys_option(function: F) -> F:
     )(function)
 
 
-def keys_path(given: str | None) -> Path:
+def keys_path(option: str | None) -> Path:
     """`--keys`, else where this user's keys are."""
     from proctor.bundles.keys import keys_folder
 
-    return Path(given) if given else keys_folder(os.environ)
+    return Path(option) if option else keys_folder(os.environ)
 
 
 def keys_flag(folder: Path) -> str:

@@ -51,8 +51,10 @@ def check_outputs(
     """
     for path in paths:
         if ending_of(path) not in endings:
-            known = " ".join(endings)
-            raise UsageError(f"Nothing can be written to {path!r}: the ending says how, one of {known}.")
+            endings_text = " ".join(endings)
+            raise UsageError(
+                f"Nothing can be written to {path!r}: the ending says how, one of {endings_text}."
+            )
         if Path(path).is_dir():
             raise UsageError(f"{path!r} is a folder. Name a file, or remove the folder.")
         folder = Path(path).absolute().parent
@@ -60,7 +62,7 @@ def check_outputs(
             raise UsageError(f"The folder of {path!r} does not exist. Make it first.")
         if not os.access(folder, os.W_OK):
             raise UsageError(f"Nothing can be written to the folder of {path!r}. Name another one.")
-        if any(_same(path, read) for read in inputs):
+        if any(_same(path, input_path) for input_path in inputs):
             raise UsageError(f"{path!r} is read, and would be lost. Name another file to write to.")
         if charts and ending_of(path) == ".svg":
             from proctor.charts import drawer

@@ -60,24 +60,24 @@ def make_and_tell(
     """
     check_endings(outputs)
     plain = not as_json and not quiet
-    progress = Progress(quiet=quiet, say=_say_apart if plain else lambda _line: None)
+    progress = Progress(quiet=quiet, say=_echo_paragraph if plain else lambda _line: None)
     try:
-        with open_store(store, writes=True) as opened:
-            session = Session(opened, os.environ, progress, folder=store_path(store).parent)
+        with open_store(store, writes=True) as run_store:
+            session = Session(run_store, os.environ, progress, folder=store_path(store).parent)
             # What a function of the user's prints is no part of a report.
             with nullcontext() if plain else redirect_stdout(sys.stderr):
-                done = run_session(session, request, progress)
+                finished_runs = run_session(session, request, progress)
             runs = []
-            for one in done:
-                runs.append(reported(opened, one.run, one.tally, reveal=reveal))
+            for finished in finished_runs:
+                runs.append(reported(run_store, finished.run, finished.tally, reveal=reveal))
                 if attested is not None:
-                    runs[-1] = attested.attest(opened, runs[-1])
-                opens = reveal or (attested is not None and attested.shows_holdout(runs[-1]))
+                    runs[-1] = attested.attest(run_store, runs[-1])
+                shows_holdout = reveal or (attested is not None and attested.shows_holdout(runs[-1]))
                 if plain or as_json or outputs or runs[-1].bundle is not None:
-                    runs[-1] = looked_at(opened, runs[-1], reveal=opens)
+                    runs[-1] = looked_at(run_store, runs[-1], reveal=shows_holdout)
                 if plain:
                     show(chain([""] * (len(runs) > 1), console.lines(runs[-1])))
-                _tell_of_rest(runs[-1], store)
+                _echo_how_to_resume(runs[-1], store)
             if plain and len(runs) > 1:
                 show(chain([""], console.together(runs)))
             for path in outputs:
@@ -95,19 +95,19 @@ def make_and_tell(
     return worst([*codes, ExitCode.USAGE] if attested is not None and attested.failed else codes)
 
 
-def _say_apart(line: str) -> None:
+def _echo_paragraph(line: str) -> None:
     echo(line + "\n")
 
 
-def _tell_of_rest(run: Reported, given_store: str | None) -> None:
+def _echo_how_to_resume(run: Reported, store_option: str | None) -> None:
     """How to go on with a run that was stopped."""
     if run.run.status == "interrupted":
-        store = f" --store {shlex.quote(given_store)}" if given_store else ""
-        kept = run.tally.all.total
+        store = f" --store {shlex.quote(store_option)}" if store_option else ""
+        trial_count = run.tally.all.total
         if run.run.stopped:
             echo(f"proctor: error: {run.run.stopped}", err=True)
         echo(
-            f"Stopped: {kept:,} of {run.run.planned:,} trials are kept. "
+            f"Stopped: {trial_count:,} of {run.run.planned:,} trials are kept. "
             f"Continue with: proctor run --resume={run.run.id}{store}",
             err=True,
         )
@@ -146,23 +146,23 @@ def run_session(session: Session, request: Request, progress: Progress) -> list[
 
 async def _stoppable(session: Session, request: Request, progress: Progress) -> list[events.Done]:
     loop = asyncio.get_running_loop()
-    making = asyncio.current_task()
-    asked = 0
+    session_task = asyncio.current_task()
+    signal_count = 0
 
     def stop() -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 1:
+        nonlocal signal_count
+        signal_count += 1
+        if signal_count == 1:
             session.stop()
             progress.warn("Stopping: calls under way get 1 s. Press Ctrl-C again to stop at once.")
-        elif making is not None:
-            making.cancel()
+        elif session_task is not None:
+            session_task.cancel()
 
     watch_signals(loop, stop)
-    done = await session.run(request)
-    if asked and not done:
+    finished_runs = await session.run(request)
+    if signal_count and not finished_runs:
         raise click.Abort  # stopped before the first run began
-    return done
+    return finished_runs
 
 
 def watch_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
@@ -195,11 +195,11 @@ def watch_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> 
 
     if sys.platform != "win32":
         signal.signal(signal.SIGALRM, end)
-    for number in _stopping():
+    for number in _stop_signals():
         signal.signal(number, on_signal)
 
 
-def _stopping() -> list[signal.Signals]:
+def _stop_signals() -> list[signal.Signals]:
     """The signals that stop a run: also that the terminal was closed, unless `nohup` has it ignored."""
     numbers = [signal.SIGINT, signal.SIGTERM]
     if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

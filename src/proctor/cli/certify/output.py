@@ -34,11 +34,11 @@ class Certificate(Struct, frozen=True, kw_only=True):
     """Is given where it leads."""
 
 
-def reach_of(given: Mapping[str, Any], progress: Progress) -> Reach:
+def reach_of(options: Mapping[str, Any], progress: Progress) -> Reach:
     """What asks a target or a judge, by the flags of the command.
 
     Args:
-        given: the parameters of the command.
+        options: the parameters of the command.
         progress: told of retries and downloads.
 
     Raises:
@@ -47,16 +47,16 @@ def reach_of(given: Mapping[str, Any], progress: Progress) -> Reach:
     from proctor.engines.retries import Patience
     from proctor.services.runs.execution.target_pool import Reach, load_prices
 
-    folder = store_path(given["store"]).parent
+    folder = store_path(options["store"]).parent
     return Reach(
         os.environ,
-        concurrency=given["concurrency"],
-        patience=Patience(timeout_s=given["timeout_s"], retries=given["retries"]),
+        concurrency=options["concurrency"],
+        patience=Patience(timeout_s=options["timeout_s"], retries=options["retries"]),
         prices=load_prices(os.environ, folder),
         notify=progress.tell,
         progress=progress.fetching,
         cache_path=folder / "cache.db",
-        max_answer_bytes=given["max_answer_bytes"],
+        max_answer_bytes=options["max_answer_bytes"],
     )
 
 
@@ -118,20 +118,20 @@ def write_certificate(
         show(certificate.lines())
     badge = next((path for path in outputs if ending_of(path) == ".svg"), None)
     for path in outputs:
-        place = None if bundle is None else _from(path, bundle)
-        link = url or (None if place is None else quote(place))
+        bundle_path = None if bundle is None else _relative_path(path, bundle)
+        link = url or (None if bundle_path is None else quote(bundle_path))
         ending = ending_of(path)
         if ending == ".json":
             text = formatting.as_json(certificate.data) + "\n"
         elif ending == ".svg":
             text = svg(certificate.badge(link))
         else:
-            there = None if badge is None else quote(_from(path, Path(badge)))
-            shown = None if there is None else picture(certificate.badge(link), there)
-            text = "".join(certificate.markdown(shown, place))
+            badge_link = None if badge is None else quote(_relative_path(path, Path(badge)))
+            badge_markdown = None if badge_link is None else picture(certificate.badge(link), badge_link)
+            text = "".join(certificate.markdown(badge_markdown, bundle_path))
         write_output(path, text)
 
 
-def _from(path: str, other: Path) -> str:
+def _relative_path(path: str, other: Path) -> str:
     """The other path as seen from the folder of a file."""
     return Path(os.path.relpath(other, Path(path).absolute().parent)).as_posix()

@@ -26,56 +26,56 @@ from proctor.services.runs.planning.target_names import Names
 from proctor.services.targets.conformance import replies_of
 
 
-def certify_target(**given: Any) -> int:
+def certify_target(**options: Any) -> int:
     """Ask a target all questions, print what came of it, and write it.
 
     Args:
-        **given: the parameters of the command.
+        **options: the parameters of the command.
     """
-    check_outputs(given["outputs"], charts=False)
-    check_url(given["url"])
-    spec = Names(os.environ).spec(given["target"], Params(), judged=False)
+    check_outputs(options["outputs"], charts=False)
+    check_url(options["url"])
+    spec = Names(os.environ).spec(options["target"], Params(), judged=False)
     # Drawn anew, so that nobody can train for it, and told, so that everybody can repeat it.
-    seed = given["seed"] if given["seed"] is not None else int.from_bytes(os.urandom(4))
-    longest_s = given["max_latency_s"] or LATENCY_S
+    seed = options["seed"] if options["seed"] is not None else int.from_bytes(os.urandom(4))
+    longest_s = options["max_latency_s"] or LATENCY_S
     with redirect_stdout(sys.stderr):  # what a function of the user's prints is no part of a certificate
-        checked = asyncio.run(_checked(spec, seed, longest_s, given))
+        report = asyncio.run(_check(spec, seed, longest_s, options))
     write_certificate(
         Certificate(
-            lines=lambda: of_target.lines(checked),
-            data=of_target.data(checked),
-            markdown=lambda badge, _: of_target.markdown(checked, badge),
-            badge=lambda link: of_target.badge_of(checked, link),
+            lines=lambda: of_target.lines(report),
+            data=of_target.data(report),
+            markdown=lambda badge, _: of_target.markdown(report, badge),
+            badge=lambda link: of_target.badge_of(report, link),
         ),
-        given["outputs"],
-        as_json=given["as_json"],
-        url=given["url"],
-        code=_exit_code(checked.found),
+        options["outputs"],
+        as_json=options["as_json"],
+        url=options["url"],
+        code=_exit_code(report.found),
     )
-    return _exit_code(checked.found)
+    return _exit_code(report.found)
 
 
-def _exit_code(found: Conformance) -> ExitCode:
-    if not found.is_measured:
+def _exit_code(result: Conformance) -> ExitCode:
+    if not result.is_measured:
         return ExitCode.NOT_MEASURED
-    return ExitCode.OK if found.is_certified else ExitCode.FAILED
+    return ExitCode.OK if result.is_certified else ExitCode.FAILED
 
 
-async def _checked(spec: TargetSpec, seed: int, longest_s: float, given: dict[str, Any]) -> CheckedTarget:
+async def _check(spec: TargetSpec, seed: int, longest_s: float, options: dict[str, Any]) -> CheckedTarget:
     progress = Progress(quiet=False, say=lambda _line: None)
-    reach = reach_of(given, progress)
-    asked = checks(seed, longest_s=longest_s)
+    targets = reach_of(options, progress)
+    planned_checks = checks(seed, longest_s=longest_s)
     at = datetime.now(UTC)
-    calls = sum(len(check.questions) for check in asked)
-    echo_err(f"Asking {one_line(spec.name)} {calls} questions in {len(asked)} checks.")
+    calls = sum(len(check.questions) for check in planned_checks)
+    echo_err(f"Asking {one_line(spec.name)} {calls} questions in {len(planned_checks)} checks.")
     try:
-        replies = await replies_of(reach, spec, asked, told=telling(echo_err, "checks done"))
+        replies = await replies_of(targets, spec, planned_checks, told=telling(echo_err, "checks done"))
     finally:
-        await reach.aclose()
+        await targets.aclose()
         progress.close()
     return CheckedTarget(
         target=spec,
-        found=conformance(asked, replies),
+        found=conformance(planned_checks, replies),
         seed=seed,
         longest_s=longest_s,
         at=at,

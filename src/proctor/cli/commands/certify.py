@@ -49,8 +49,8 @@ class _InSections(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options."""
         for takers, heading in _SECTIONS.items():
-            options = (one for one in self.get_params(ctx) if isinstance(one, click.Option))
-            records = [one.get_help_record(ctx) for one in options if _takers(one) == takers]
+            options = (option for option in self.get_params(ctx) if isinstance(option, click.Option))
+            records = [option.get_help_record(ctx) for option in options if _takers(option) == takers]
             with formatter.section(heading):
                 formatter.write_dl(list(filter(None, records)))
 
@@ -126,7 +126,7 @@ class _InSections(click.Command):
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
-def command(ctx: click.Context, /, **given: Any) -> int:
+def command(ctx: click.Context, /, **options: Any) -> int:
     """Write a certificate: of RUN or BUNDLE, of a target, or of a judge.
 
     RUN is named as in `proctor runs`: by its id, `last` or a tag. BUNDLE is the path of a bundle. What is
@@ -140,29 +140,29 @@ def command(ctx: click.Context, /, **given: Any) -> int:
 
     Exit codes: 0 certified, 1 not, 3 too much was not measured, 4 wrong usage or an unfinished run.
     """  # noqa: D301  # click wants the character \b itself
-    kind = _kind(given)
+    kind = _kind(options)
     _check_options(kind, ctx)
     module, name = _CERTIFIERS[kind].split(":")
-    code: int = getattr(import_module(module), name)(**given)
+    code: int = getattr(import_module(module), name)(**options)
     return code
 
 
-def _kind(given: dict[str, Any]) -> str:
+def _kind(options: dict[str, Any]) -> str:
     """What is to be certified.
 
     Raises:
         UsageError: nothing is named, or more than one thing.
     """
-    if given["judge"] is not None and given["target"] is None:
+    if options["judge"] is not None and options["target"] is None:
         return "judge"  # a run beside it is the one that the labels are of
-    named = [kind for kind in _CERTIFIERS if given[kind] is not None]
-    if len(named) != 1:
-        wrong = "Nothing is named" if not named else "Only one thing can be certified at a time"
+    kinds = [kind for kind in _CERTIFIERS if options[kind] is not None]
+    if len(kinds) != 1:
+        wrong = "Nothing is named" if not kinds else "Only one thing can be certified at a time"
         raise UsageError(
             f"{wrong}. Name a run or a bundle, as in `proctor certify last`, or a target with --target, "
             "or a judge with --judge."
         )
-    return named[0]
+    return kinds[0]
 
 
 def _check_options(kind: str, ctx: click.Context) -> None:
@@ -175,5 +175,5 @@ def _check_options(kind: str, ctx: click.Context) -> None:
         takers = _takers(option)
         is_given = ctx.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if is_given and takers and kind not in takers:
-            of = " and ".join(f"of a {one}" for one in takers)
+            of = " and ".join(f"of a {kind_name}" for kind_name in takers)
             raise UsageError(f"{option.opts[-1]} is for certificates {of}. Leave it out.")

@@ -56,31 +56,31 @@ def command(
     """  # noqa: D301  # click wants the character \b itself
     check_outputs(output)
     now = datetime.now(UTC)
-    wanted = DriftRequest(
+    request = DriftRequest(
         suite=suite,
         target=target,
         since=None if since is None else moment(since, now),
         until=None if until is None else moment(until, now, ends=True),
         baseline=baseline,
     )
-    with open_store(store, must_exist=True) as opened:
-        drifting = DriftQuery(opened, os.environ, load_cli_config())
-        drifted = drifting.read(drifting.find(wanted), telling(echo_err, "runs read"))
+    with open_store(store, must_exist=True) as run_store:
+        query = DriftQuery(run_store, os.environ, load_cli_config())
+        report = query.read(query.find(request), telling(echo_err, "runs read"))
     if as_json:
-        echo_json(_forms(drifted)[".json"]())
+        echo_json(_forms(report)[".json"]())
     else:
-        show(lines(drifted))
+        show(lines(report))
     for path in output:
-        write_output(path, _forms(drifted)[ending_of(path)]())
-    return drifted.drift.exit_code
+        write_output(path, _forms(report)[ending_of(path)]())
+    return report.drift.exit_code
 
 
-def _forms(drifted: Drifted) -> dict[str, Callable[[], str]]:
+def _forms(report: Drifted) -> dict[str, Callable[[], str]]:
     from proctor.reports.drift.chart import chart
     from proctor.reports.drift.json_and_markdown import data, markdown
 
     return {
-        ".json": lambda: as_json(data(drifted)) + "\n",
-        ".md": lambda: "".join(markdown(drifted)),
-        ".svg": lambda: drawn(lambda: chart(drifted)),
+        ".json": lambda: as_json(data(report)) + "\n",
+        ".md": lambda: "".join(markdown(report)),
+        ".svg": lambda: drawn(lambda: chart(report)),
     }

@@ -32,7 +32,7 @@ def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> N
         try:
             located = locator.find(word)
         except NoSuchSuite as missing:
-            show([f"{_stored(word, store, missing)}  {word}"])
+            show([f"{_stored_digest(word, store, missing)}  {word}"])
             continue
         tell_located(located)
         for path in located.paths:
@@ -46,7 +46,7 @@ def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> N
             show([f"{loaded.suite.digest}  {path}"])
 
 
-def _stored(word: str, store: str | None, missing: NoSuchSuite) -> str:
+def _stored_digest(word: str, store: str | None, missing: NoSuchSuite) -> str:
     """The hash of a saved suite, or else its digest; raises what is given where there is no such suite."""
     from proctor.services.suites.save_and_open import stored_suite
 

@@ -45,8 +45,8 @@ def new(name: str, keys: str | None) -> None:
             f"It is not encrypted: whoever reads {keyring.private_path(place, name)} can sign as you. "
             f"To encrypt a new key, set {keyring.PASSWORD} first."
         )
-    shown = f"proctor keys show {key.name}{keys_flag(place)}"
-    lines.append(f"Hand out what `{shown}` prints, and the fingerprint by another way.")
+    show_command = f"proctor keys show {key.name}{keys_flag(place)}"
+    lines.append(f"Hand out what `{show_command}` prints, and the fingerprint by another way.")
     show(lines)
 
 
@@ -59,24 +59,26 @@ def list_keys(as_json: bool, keys: str | None) -> None:
     Your own are trusted too.
     """
     place = keys_path(keys)
-    known = list(trust_store.trusted(place).values())
+    trusted_keys = list(trust_store.trusted(place).values())
     if as_json:
         echo_json(
-            json.dumps({"folder": str(place), "keys": list(map(_row, known)), "exit_code": 0}, indent=2)
+            json.dumps(
+                {"folder": str(place), "keys": list(map(_row, trusted_keys)), "exit_code": 0}, indent=2
+            )
         )
     else:
         none = f"No key is in {place}. `proctor keys new{keys_flag(place)}` makes one."
-        show(_lines(known) if known else [none])
+        show(_lines(trusted_keys) if trusted_keys else [none])
 
 
 def _row(key: trust_store.Trusted) -> dict[str, Any]:
     return {"name": key.name, "id": key.id, "yours": key.yours, "since": utc(key.since)}
 
 
-def _lines(known: list[trust_store.Trusted]) -> Iterator[str]:
-    width = max(len(key.name) for key in known)
+def _lines(trusted_keys: list[trust_store.Trusted]) -> Iterator[str]:
+    width = max(len(key.name) for key in trusted_keys)
     yield f"{'key':<{width}}  since       fingerprint"
-    for key in known:
+    for key in trusted_keys:
         yield f"{key.name:<{width}}  {key.since:%Y-%m-%d}  {key.id}"
 
 
@@ -86,14 +88,14 @@ def _lines(known: list[trust_store.Trusted]) -> Iterator[str]:
 def show_key(name: str, keys: str | None) -> None:
     """Print the public key NAME, your own or one that you trust."""
     place = keys_path(keys)
-    known = trust_store.trusted(place)
-    for key in known.values():
+    trusted_keys = trust_store.trusted(place)
+    for key in trusted_keys.values():
         if name in (key.id, key.name, key.own_name):
             echo(key.public_pem.removesuffix("\n"))
             echo(f"Fingerprint: {key.id}", err=True)
             return
-    called = [key.own_name or key.name for key in known.values()]
-    raise UsageError(f"There is no key {name!r} in {place}. {suggestion(name, called)}")
+    names = [key.own_name or key.name for key in trusted_keys.values()]
+    raise UsageError(f"There is no key {name!r} in {place}. {suggestion(name, names)}")
 
 
 @command.command("trust")
@@ -107,21 +109,21 @@ def trust(file: str, name: str | None, keys: str | None) -> None:
     says nothing of who made the bundle.
     """
     place = keys_path(keys)
-    text = _public(file)
+    text = _read_public_key(file)
     try:
-        known = trust_store.trusted(place).get(keyring.fingerprint(text))
+        trusted_key = trust_store.trusted(place).get(keyring.fingerprint(text))
     except ValueError as error:
         raise UsageError(f"{file!r} has no public key to trust: {error}.") from None
-    if known is None or name is not None:
-        known, new_to_us = trust_store.trust(place, text, name or _name_of(file), datetime.now(UTC))
+    if trusted_key is None or name is not None:
+        trusted_key, is_new = trust_store.trust(place, text, name or _key_name(file), datetime.now(UTC))
     else:
-        new_to_us = False
+        is_new = False
     show(
         [
-            f"{known.name!r} is trusted from now on."
-            if new_to_us
-            else f"It is trusted already, as {known.name!r}.",
-            f"Fingerprint: {known.id}",
+            f"{trusted_key.name!r} is trusted from now on."
+            if is_new
+            else f"It is trusted already, as {trusted_key.name!r}.",
+            f"Fingerprint: {trusted_key.id}",
             "Compare all of it with what its owner tells you by another way.",
         ]
     )
@@ -132,11 +134,11 @@ def trust(file: str, name: str | None, keys: str | None) -> None:
 @keys_option
 def distrust(key: str, keys: str | None) -> None:
     """Trust KEY no longer: a name, or a full fingerprint."""
-    gone = trust_store.distrust(keys_path(keys), key)
-    show([f"{gone.name!r} is trusted no longer.", f"Fingerprint: {gone.id}"])
+    removed_key = trust_store.distrust(keys_path(keys), key)
+    show([f"{removed_key.name!r} is trusted no longer.", f"Fingerprint: {removed_key.id}"])
 
 
-def _public(file: str) -> str:
+def _read_public_key(file: str) -> str:
     """The text of a file that is to have a public key.
 
     Raises:
@@ -160,7 +162,7 @@ def _public(file: str) -> str:
     return text
 
 
-def _name_of(file: str) -> str:
+def _key_name(file: str) -> str:
     name = "" if file == "-" else Path(file).name.removesuffix(".pem").removesuffix(".pub").lower()
     try:
         return keyring.check_name(name)

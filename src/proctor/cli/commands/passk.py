@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from proctor.eval.passk.estimators import PassAtKResult
     from proctor.eval.passk.files import AnswerFile, Answers
 
-_NAMED = 5
+_MAX_NAMED = 5
 """Tasks that are named in a warning; of more, how many."""
 _FIRST_LINE_S = 2.0
 _LINE_EVERY_S = 5.0
@@ -83,31 +83,31 @@ def command(
     proctor passk base.jsonl tuned.jsonl --k 1,10 -o passk.svg
     """  # noqa: D301  # click wants the character \b itself
     check_outputs(output, inputs=(*file, *([problems] if problems else ())))
-    wanted = None if ks is None else _parsed(ks)
+    requested_ks = None if ks is None else _parse_ks(ks)
     limits = {name: limit for name, limit in limits.items() if limit is not None}
     if problems is None and (workers or limits):
         raise UsageError(
             "Workers and limits are for grading. Name the problems to grade by: --problems FILE."
         )
-    known = None if problems is None else _problems(problems)
-    files = [_read(path, known) for path in dict.fromkeys(file)]
-    _check_ks(files, wanted)
+    graded_by = None if problems is None else _problems(problems)
+    files = [_read(path, graded_by) for path in dict.fromkeys(file)]
+    _check_ks(files, requested_ks)
     code = _grade(files, workers or os.cpu_count() or 1, limits)
-    columns = _columns(files, wanted)
-    data = {"passk": [_told(column) for column in columns], "exit_code": int(code)}
+    columns = _columns(files, requested_ks)
+    data = {"passk": [_to_data(column) for column in columns], "exit_code": int(code)}
     tables = list(_tables(columns))
     write_outputs(output, as_data=as_data, chart=lambda: _chart(columns), data=data, tables=tables)
     return code
 
 
-def _parsed(ks: str) -> list[int]:
+def _parse_ks(ks: str) -> list[int]:
     try:
-        found = sorted({int(part) for part in ks.split(",")})
+        numbers = sorted({int(part) for part in ks.split(",")})
     except ValueError:
-        found = []
-    if not found or found[0] < 1:
+        numbers = []
+    if not numbers or numbers[0] < 1:
         raise UsageError(f"--k is {ks!r}. It must be whole numbers from 1 on, such as --k 1,5,10.")
-    return found
+    return numbers
 
 
 # --- reading and grading -----------------------------------------------------------------------------------
@@ -132,35 +132,38 @@ def _read(path: str, problems: Mapping[str, Mapping[str, Any]] | None) -> Answer
     from proctor.eval.passk.files import read_answers
 
     with open_input(path) as where:
-        found = replace(read_answers(where, problems), path=path)
-    warn_dropped(path, found.dropped)
-    if not found.answers:
+        answer_file = replace(read_answers(where, problems), path=path)
+    warn_dropped(path, answer_file.dropped)
+    if not answer_file.answers:
         raise NothingSelected(f"{path}: error: No answer is in it: no line with `passed` or a `verdict`.")
-    if found.unanswered:
+    if answer_file.unanswered:
         _warn(
             path,
-            found.unanswered,
+            answer_file.unanswered,
             "has no completion and does not count",
             "have no completion and do not count",
         )
-    for answers in found.answers:
+    for answers in answer_file.answers:
         _warn(
             path,
             answers.pooled,
             "is there in several rows, which are put together",
             "are there in several rows",
         )
-    return found
+    return answer_file
 
 
-def _warn(path: str, tasks: Sequence[str] | Mapping[str, Any], one: str, several: str) -> None:
+def _warn(path: str, tasks: Sequence[str] | Mapping[str, Any], singular: str, plural: str) -> None:
     """Say on stderr what is the matter with some tasks."""
     names = [one_line(name) for name in tasks]
     if len(names) == 1:
-        echo(f"{path}: warning: Task {names[0]!r} {one}.", err=True)
+        echo(f"{path}: warning: Task {names[0]!r} {singular}.", err=True)
     elif names:
-        more = ", …" if len(names) > _NAMED else ""
-        echo(f"{path}: warning: {len(names):,} tasks {several}: {', '.join(names[:_NAMED])}{more}.", err=True)
+        more = ", …" if len(names) > _MAX_NAMED else ""
+        echo(
+            f"{path}: warning: {len(names):,} tasks {plural}: {', '.join(names[:_MAX_NAMED])}{more}.",
+            err=True,
+        )
 
 
 def _grade(files: Sequence[AnswerFile], workers: int, limits: Mapping[str, Any]) -> ExitCode:
@@ -170,18 +173,18 @@ def _grade(files: Sequence[AnswerFile], workers: int, limits: Mapping[str, Any])
         CannotScore: of a file none of the answers could be graded.
         KeyboardInterrupt: of no file one is graded yet.
     """
-    every = [(file, answers) for file in files for answers in file.answers]
+    answer_sets = [(file, answers) for file in files for answers in file.answers]
     code = ExitCode.OK
     try:
-        for file, answers in every:
+        for file, answers in answer_sets:
             _run(file, answers, workers, limits)
     except KeyboardInterrupt:
-        if not any(answers.counts for _, answers in every):
+        if not any(answers.counts for _, answers in answer_sets):
             raise
         code = ExitCode.INTERRUPTED
-        left = sum(len(answers.completions) for _, answers in every)
-        echo(f"Interrupted: {left:,} completions are not graded, and do not count.", err=True)
-    for file, answers in every:
+        remaining = sum(len(answers.completions) for _, answers in answer_sets)
+        echo(f"Interrupted: {remaining:,} completions are not graded, and do not count.", err=True)
+    for file, answers in answer_sets:
         answers.give_up("The grading was interrupted.")
         _warn(file.path, answers.left_out, "has no graded answer and is left out", "have no graded answer")
     for file in files:
@@ -214,23 +217,23 @@ class Progress:
             patience_s: nothing is said before so many seconds.
         """
         self._path, self._total = path, total
-        self._done = self._passed = 0
+        self._count = self._passed = 0
         self._next = monotonic() + patience_s
 
     def __call__(self, passed: bool | None) -> None:
         """One more is graded."""
-        self._done += 1
+        self._count += 1
         self._passed += bool(passed)
         if monotonic() >= self._next:
             self._next = monotonic() + _LINE_EVERY_S
-            echo(f"{self._path}: {self._done:,}/{self._total:,} graded, {self._passed:,} passed", err=True)
+            echo(f"{self._path}: {self._count:,}/{self._total:,} graded, {self._passed:,} passed", err=True)
 
 
 # --- results -----------------------------------------------------------------------------------------------
 
 
-def _columns(files: Sequence[AnswerFile], wanted: Sequence[int] | None) -> list[Column]:
-    ks = wanted or _default_ks([answers.fewest for file in files for answers in file.answers])
+def _columns(files: Sequence[AnswerFile], requested_ks: Sequence[int] | None) -> list[Column]:
+    ks = requested_ks or _default_ks([answers.fewest for file in files for answers in file.answers])
     columns = []
     for label, file in zip(labels_of([file.path for file in files]), files, strict=True):
         for answers in file.answers:
@@ -251,26 +254,29 @@ def _check_ks(files: Sequence[AnswerFile], ks: Sequence[int] | None) -> None:
     Raises:
         UsageError: none can be told of any file.
     """
-    most = max(answers.fewest for file in files for answers in file.answers)
-    if ks and 0 < most < ks[0]:
-        raise UsageError(f"There is no pass@{ks[0]}: some task has only {most:,} graded answers. Lower --k.")
+    max_answers = max(answers.fewest for file in files for answers in file.answers)
+    if ks and 0 < max_answers < ks[0]:
+        raise UsageError(
+            f"There is no pass@{ks[0]}: some task has only {max_answers:,} graded answers. Lower --k."
+        )
 
 
 def _tell_missing(columns: Sequence[Column], ks: Sequence[int]) -> None:
     """Say which k cannot be told of some column."""
     for column in columns:
-        few = column.result.samples_per_problem
-        missing = ", ".join(f"pass@{k}" for k in ks if few < k)
+        count = column.result.samples_per_problem
+        missing = ", ".join(f"pass@{k}" for k in ks if count < k)
         if missing:
             echo(
-                f"{column.label}: warning: no {missing}: some task has only {few:,} graded answers.", err=True
+                f"{column.label}: warning: no {missing}: some task has only {count:,} graded answers.",
+                err=True,
             )
 
 
-def _told(column: Column) -> dict[str, Any]:
+def _to_data(column: Column) -> dict[str, Any]:
     from proctor.eval.json_files import plain
 
-    told: dict[str, Any] = plain(
+    data: dict[str, Any] = plain(
         {
             "path": column.file.path,
             "run": column.answers.run or None,
@@ -281,7 +287,7 @@ def _told(column: Column) -> dict[str, Any]:
             "dropped": column.file.dropped,
         }
     )
-    return told
+    return data
 
 
 def _tables(columns: Sequence[Column]) -> Iterator[Table]:
@@ -296,12 +302,12 @@ def _tables(columns: Sequence[Column]) -> Iterator[Table]:
         yield Table("", [head, *([str(k), *_pass_at(result, k), *_pass_hat(result, k)] for k in ks)])
         return
     for title, cells in (("pass@k, one of k answers passes", _pass_at), ("pass^k, all k pass", _pass_hat)):
-        rows = [[str(k), *(_joined(cells(column.result, k)) for column in columns)] for k in ks]
+        rows = [[str(k), *(_join_cells(cells(column.result, k)) for column in columns)] for k in ks]
         yield Table(title, [["k", *labels], *rows])
 
 
 def _figures(columns: Sequence[Column]) -> Iterator[list[str]]:
-    counts = [[one.n for one in column.answers.counts] for column in columns]
+    counts = [[task.n for task in column.answers.counts] for column in columns]
     yield ["tasks", *(f"{len(sizes):,}" for sizes in counts)]
     yield ["graded answers", *(f"{sum(sizes):,}" for sizes in counts)]
     yield ["  of each task", *(_range(min(sizes, default=0), max(sizes, default=0)) for sizes in counts)]
@@ -333,7 +339,7 @@ def _pass_hat(result: PassAtKResult, k: int) -> list[str]:
     return [percent(result.pass_hat(k)), interval(result.pass_hat_interval(k))]
 
 
-def _joined(cells: Sequence[str]) -> str:
+def _join_cells(cells: Sequence[str]) -> str:
     value, bounds = cells
     return value if bounds == NONE else f"{value} ({bounds})"
 

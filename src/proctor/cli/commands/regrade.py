@@ -43,7 +43,7 @@ _SETTINGS = (
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `run --json` does.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
 @click.pass_context
-def command(ctx: click.Context, /, **given: Any) -> int:
+def command(ctx: click.Context, /, **options: Any) -> int:
     """Grade the stored answers of RUN again, as a new run. No target is asked.
 
     RUN is named as in `proctor runs`: by its id, `last` or a tag. It keeps the grades it has. What is not
@@ -54,22 +54,22 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     proctor regrade last --suite tests/ --judge-repeat 3
     """  # noqa: D301  # click wants the character \b itself
     request = Request(
-        regrade=given["run"],
-        suites=(given["suite_word"],) if given["suite_word"] else (),
-        judges=given["judges"],
-        judge_params=Params(temperature=given["judge_temperature"]),
-        settings=Settings(**{name: given[name] for name in _SETTINGS}),
+        regrade=options["run"],
+        suites=(options["suite_word"],) if options["suite_word"] else (),
+        judges=options["judges"],
+        judge_params=Params(temperature=options["judge_temperature"]),
+        settings=Settings(**{name: options[name] for name in _SETTINGS}),
         explicit=frozenset(
             name for name in _SETTINGS if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
         ),
-        dialect=given["dialect"],
+        dialect=options["dialect"],
         config=ctx.obj or Config(),
     )
     return make_and_tell(
         request,
-        given["store"],
-        outputs=given["outputs"],
-        as_json=given["as_json"],
-        quiet=given["quiet"],
-        reveal=given["reveal"],
+        options["store"],
+        outputs=options["outputs"],
+        as_json=options["as_json"],
+        quiet=options["quiet"],
+        reveal=options["reveal"],
     )

@@ -63,7 +63,7 @@ _CALLS = ("concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
-def command(bundle: str, **given: Any) -> int:
+def command(bundle: str, **options: Any) -> int:
     """Ask the questions of BUNDLE again, and tell which answers and verdicts are the same.
 
     The bundle is verified first. Its suite, selection, repeats, temperature, seed and longest answer are as
@@ -74,52 +74,57 @@ def command(bundle: str, **given: Any) -> int:
     proctor replay release.zip --target openai:gpt-5.2
     proctor replay release.zip --target local --split dev -o again.md
     """  # noqa: D301  # click wants the character \b itself
-    check_outputs(given["outputs"], endings=_ENDINGS)
-    settings = Settings(**{name: given[name] for name in _CALLS})
-    who = Who(target=given["target"], judges=given["judges"], split=given["split"], settings=settings)
-    return _replay(bundle, who, given)
+    check_outputs(options["outputs"], endings=_ENDINGS)
+    settings = Settings(**{name: options[name] for name in _CALLS})
+    replay_options = Who(
+        target=options["target"], judges=options["judges"], split=options["split"], settings=settings
+    )
+    return _replay(bundle, replay_options, options)
 
 
-def _replay(bundle: str, who: Who, given: dict[str, Any]) -> int:
-    plain = not given["as_json"] and not given["quiet"]
-    wants = wants_of(given, judged=bool(who.judges))
-    progress = Progress(quiet=given["quiet"], say=lambda _line: None)
+def _replay(bundle: str, replay_options: Who, options: dict[str, Any]) -> int:
+    plain = not options["as_json"] and not options["quiet"]
+    import_options = wants_of(options, judged=bool(replay_options.judges))
+    progress = Progress(quiet=options["quiet"], say=lambda _line: None)
     try:
-        with open_store(given["store"], writes=True) as store:
-            asked = asking(store, Path(bundle), wants, who, progress.tell)
-            session = Session(store, os.environ, progress, folder=store_path(given["store"]).parent)
+        with open_store(options["store"], writes=True) as store:
+            plan = asking(store, Path(bundle), import_options, replay_options, progress.tell)
+            session = Session(store, os.environ, progress, folder=store_path(options["store"]).parent)
             with nullcontext() if plain else redirect_stdout(sys.stderr):
-                (done,) = run_session(session, asked.request, progress)
-            if done.run.status != "finished":
-                if done.run.stopped:
-                    echo(f"proctor: error: {done.run.stopped}", err=True)
-                echo(f"Stopped: what was answered is kept as run {done.run.id}, and not compared.", err=True)
-                return ExitCode.NOT_MEASURED if done.run.stopped else ExitCode.INTERRUPTED
-            replay = _told(bundle, asked, done.run.id, compared(store, asked, done.run))
+                (finished,) = run_session(session, plan.request, progress)
+            if finished.run.status != "finished":
+                if finished.run.stopped:
+                    echo(f"proctor: error: {finished.run.stopped}", err=True)
+                echo(
+                    f"Stopped: what was answered is kept as run {finished.run.id}, and not compared.",
+                    err=True,
+                )
+                return ExitCode.NOT_MEASURED if finished.run.stopped else ExitCode.INTERRUPTED
+            replay = _to_report(bundle, plan, finished.run.id, compared(store, plan, finished.run))
     finally:
         progress.close()
     if plain:
         show(replayed.lines(replay))
-    if given["as_json"]:
+    if options["as_json"]:
         echo_json(as_json(replayed.data(replay)))
-    for path in given["outputs"]:
-        whole = ending_of(path) == ".json"
-        text = as_json(replayed.data(replay)) + "\n" if whole else "".join(replayed.markdown(replay))
+    for path in options["outputs"]:
+        is_json = ending_of(path) == ".json"
+        text = as_json(replayed.data(replay)) + "\n" if is_json else "".join(replayed.markdown(replay))
         write_output(path, text)
     return replay.found.exit_code
 
 
-def _told(bundle: str, asked: Asking, again: str, found: Any) -> replayed.Replay:
-    statement = asked.verified.statement
+def _to_report(bundle: str, plan: Asking, run_id: str, result: Any) -> replayed.Replay:
+    statement = plan.verified.statement
     return replayed.Replay(
         bundle=bundle,
         run=statement.run,
         target=statement.target.name,
         suite=statement.suite.name,
-        standing=asked.verified.standing,
-        signed=describe_signatures(asked.verified),
-        again=again,
-        target_now=asked.request.targets[0],
-        notes=asked.notes,
-        found=found,
+        standing=plan.verified.standing,
+        signed=describe_signatures(plan.verified),
+        again=run_id,
+        target_now=plan.request.targets[0],
+        notes=plan.notes,
+        found=result,
     )

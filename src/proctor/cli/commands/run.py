@@ -245,7 +245,7 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("run", cls=_RunCommand)
 @_with_options
 @click.pass_context
-def command(ctx: click.Context, /, **given: Any) -> int:
+def command(ctx: click.Context, /, **options: Any) -> int:
     """Run every SUITE against every target: ask, grade, store, report.
 
     SUITE is a file, a folder with all its subfolders, the name of a file in suites/, a suite in the store
@@ -258,19 +258,19 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     proctor run suites/ --target ollama:llama3.2 --min-pass-rate 0.9 -o junit.xml
     """  # noqa: D301  # click wants the character \b itself
     return make_and_tell(
-        _request(ctx, given),
-        given["store"],
-        outputs=given["outputs"],
-        as_json=given["as_json"],
-        quiet=given["quiet"],
-        reveal=given["reveal"],
-        attested=_attested(ctx, given),
+        _request(ctx, options),
+        options["store"],
+        outputs=options["outputs"],
+        as_json=options["as_json"],
+        quiet=options["quiet"],
+        reveal=options["reveal"],
+        attested=_run_attester(ctx, options),
     )
 
 
-def _attested(ctx: click.Context, given: dict[str, Any]) -> RunAttester | None:
+def _run_attester(ctx: click.Context, options: dict[str, Any]) -> RunAttester | None:
     """What writes the bundles of the runs, if they are to have any."""
-    if given["attest"] is None:
+    if options["attest"] is None:
         for name in ("public", "sign_key"):
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 flag = name.replace("_", "-")
@@ -279,47 +279,51 @@ def _attested(ctx: click.Context, given: dict[str, Any]) -> RunAttester | None:
     from proctor.cli.attest_after_run import RunAttester
 
     return RunAttester(
-        given["attest"], public=given["public"], sign_key=given["sign_key"], quiet=given["quiet"]
+        options["attest"], public=options["public"], sign_key=options["sign_key"], quiet=options["quiet"]
     )
 
 
-def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
+def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
     selection = Selection(
-        split=given["split"],
-        tags=given["tags"],
-        exclude_tags=given["exclude_tags"],
-        all_tags=given["all_tags"],
-        categories=given["categories"],
-        ids=given["ids"],
-        limit=given["limit"],
+        split=options["split"],
+        tags=options["tags"],
+        exclude_tags=options["exclude_tags"],
+        all_tags=options["all_tags"],
+        categories=options["categories"],
+        ids=options["ids"],
+        limit=options["limit"],
     )
-    given_by_user = ParameterSource.COMMANDLINE
-    suites = (*given["suite"], *given["more_suites"])
-    others = given["resume"] or given["retry_errors"] or given["saved"]
-    if others and ctx.get_parameter_source("suite") is not given_by_user:
-        suites = given["more_suites"]  # the project's own suites are not meant where something else is named
+    command_line = ParameterSource.COMMANDLINE
+    suites = (*options["suite"], *options["more_suites"])
+    others = options["resume"] or options["retry_errors"] or options["saved"]
+    if others and ctx.get_parameter_source("suite") is not command_line:
+        suites = options[
+            "more_suites"
+        ]  # the project's own suites are not meant where something else is named
     return Request(
         suites=suites,
-        stored=given["saved"],
-        targets=given["targets"],
-        judges=given["judges"],
-        params=Params(temperature=given["temperature"], seed=given["seed"], max_tokens=given["max_tokens"]),
-        judge_params=Params(temperature=given["judge_temperature"]),
-        settings=Settings(selection=selection, **{name: given[name] for name in _SETTINGS}),
+        stored=options["saved"],
+        targets=options["targets"],
+        judges=options["judges"],
+        params=Params(
+            temperature=options["temperature"], seed=options["seed"], max_tokens=options["max_tokens"]
+        ),
+        judge_params=Params(temperature=options["judge_temperature"]),
+        settings=Settings(selection=selection, **{name: options[name] for name in _SETTINGS}),
         explicit=frozenset(
             name for name in _SETTINGS if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
         ),
         behind=ctx.meta[_BEHIND],
-        store=given["store"],
-        dialect=given["dialect"],
-        strict=given["strict"],
-        skip_invalid=given["skip_invalid"],
+        store=options["store"],
+        dialect=options["dialect"],
+        strict=options["strict"],
+        skip_invalid=options["skip_invalid"],
         config=ctx.obj or Config(),
-        holdout=given["holdout"],
-        split_method=given["split_method"],
-        resume=given["resume"],
-        retry_errors=given["retry_errors"],
-        group=given["group"],
+        holdout=options["holdout"],
+        split_method=options["split_method"],
+        resume=options["resume"],
+        retry_errors=options["retry_errors"],
+        group=options["group"],
         flags=frozenset(_flags(ctx)),
     )
 

@@ -15,7 +15,7 @@ from proctor.cli.options import open_store, store_option, store_path
 from proctor.errors import UsageError
 
 _PORT = 7357
-_SHORTEST = 16
+_MIN_LENGTH = 16
 """Letters of a token that somebody chooses."""
 
 _FEW_FILES_WARNING = (
@@ -91,15 +91,15 @@ def command(
             f"The web application needs the package {missing.name!r}. Install it: pip install 'proctor[web]'."
         ) from None
     typed = token != "random" and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE
-    token = _checked(token, loopback=is_loopback(host) and not more_hosts)
+    token = _check_token(token, loopback=is_loopback(host) and not more_hosts)
     if typed:
         echo_err(_TYPED_TOKEN_WARNING)
     os.environ.pop("PROCTOR_TOKEN", None)  # no program that is started from here needs it
     with open_store(store):  # makes it where there is none, and says now what is wrong with one that is there
         site = Site(store_path(store), folder=Path.cwd(), config=load_cli_config(), token=token)
-    made = bound(host, port, exactly=ctx.get_parameter_source("port") is not ParameterSource.DEFAULT)
-    site.hosts = hosts_of(host, made.getsockname()[1], more_hosts)
-    address = f"http://{_shown(host)}:{made.getsockname()[1]}"
+    socket_ = bound(host, port, exactly=ctx.get_parameter_source("port") is not ParameterSource.DEFAULT)
+    site.hosts = hosts_of(host, socket_.getsockname()[1], more_hosts)
+    address = f"http://{_url_host(host)}:{socket_.getsockname()[1]}"
 
     open_files = raise_file_limit()
 
@@ -111,12 +111,12 @@ def command(
             echo_err(_FEW_FILES_WARNING.format(open_files, MIN_OPEN_FILES))
 
     try:
-        serve(site, made, ready)
+        serve(site, socket_, ready)
     except KeyboardInterrupt:
         echo_err("Stopped.")
 
 
-def _checked(token: str | None, *, loopback: bool) -> str | None:
+def _check_token(token: str | None, *, loopback: bool) -> str | None:
     """The token that visitors must show.
 
     Raises:
@@ -131,14 +131,14 @@ def _checked(token: str | None, *, loopback: bool) -> str | None:
                 "token of your own."
             )
         return None
-    if len(token) < _SHORTEST or not token.isascii() or not token.isprintable():
+    if len(token) < _MIN_LENGTH or not token.isascii() or not token.isprintable():
         raise UsageError(
-            f"A token has at least {_SHORTEST} printable ASCII characters. `--token random` makes one."
+            f"A token has at least {_MIN_LENGTH} printable ASCII characters. `--token random` makes one."
         )
     return token
 
 
-def _shown(host: str) -> str:
+def _url_host(host: str) -> str:
     """The host as an address has it."""
     if host in ("0.0.0.0", "::"):  # noqa: S104  # compared with, not listened to
         return "localhost"

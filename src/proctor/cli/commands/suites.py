@@ -57,27 +57,27 @@ def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: s
     """
     if name is not None and len(suite) > 1:
         raise UsageError("Several suites cannot have one name. Save them one by one, or leave --name out.")
-    wrong: list[Problem] = []
-    with open_store(store, writes=True) as opened:
-        suites = Suites(opened, os.environ, load_cli_config(), tell_located)
+    problems: list[Problem] = []
+    with open_store(store, writes=True) as suite_store:
+        suites = Suites(suite_store, os.environ, load_cli_config(), tell_located)
         for word in suite:
             try:
                 for saved in suites.save(word, dialect=dialect, name=name):
-                    _tell(saved.problems)
-                    show([_saved(saved)])
+                    _print_problems(saved.problems)
+                    show([_saved_line(saved)])
             except SuiteError as error:
-                wrong.extend(error.problems)
-    if wrong:
-        raise SuiteError(wrong)
+                problems.extend(error.problems)
+    if problems:
+        raise SuiteError(problems)
 
 
-def _saved(saved: SaveResult) -> str:
+def _saved_line(saved: SaveResult) -> str:
     suite = saved.suite
     cases = counted(suite.case_count, "case")
     return f"{one_line(suite.name)} {suite.version}{_STATES[saved.state]}: {cases} from {saved.path}"
 
 
-def _tell(problems: tuple[Problem, ...]) -> None:
+def _print_problems(problems: tuple[Problem, ...]) -> None:
     for line in lines_of(problems):
         echo(line, err=True)
 
@@ -87,12 +87,12 @@ def _tell(problems: tuple[Problem, ...]) -> None:
 @store_option
 def list_suites(as_json: bool, store: str | None) -> None:
     """One line for each saved suite."""
-    with open_store(store, must_exist=True) as opened:
-        found = kept(opened)
+    with open_store(store, must_exist=True) as suite_store:
+        rows = kept(suite_store)
         if as_json:
-            echo_json(told.list_json(found))
+            echo_json(told.list_json(rows))
         else:
-            show(told.listed(found))
+            show(told.listed(rows))
 
 
 @command.command("versions")
@@ -101,14 +101,14 @@ def list_suites(as_json: bool, store: str | None) -> None:
 @store_option
 def list_versions(name: str, as_json: bool, store: str | None) -> None:
     """One line for each version of the suite NAME, oldest first."""
-    with open_store(store, must_exist=True) as opened:
-        found = kept(opened, name)
-        if not found:
-            raise _no_such(opened, name)
+    with open_store(store, must_exist=True) as suite_store:
+        rows = kept(suite_store, name)
+        if not rows:
+            raise _no_such_suite(suite_store, name)
         if as_json:
-            echo_json(told.history_json(found))
+            echo_json(told.history_json(rows))
         else:
-            show(told.history(found))
+            show(told.history(rows))
 
 
 @command.command("show")
@@ -121,13 +121,13 @@ def show_suite(name: str, cases: bool, as_json: bool, store: str | None) -> None
 
     Cases are counted by category and tag; the looks at its holdout are told too.
     """
-    with open_store(store, must_exist=True) as opened:
-        found = described(opened, _version(opened, name))
-        of_it = opened.cases(found.saved.suite.content) if cases else None
+    with open_store(store, must_exist=True) as suite_store:
+        detail = described(suite_store, _find_version(suite_store, name))
+        cases_of_version = suite_store.cases(detail.saved.suite.content) if cases else None
         if as_json:
-            echo_json(told.described_json(found, of_it))
+            echo_json(told.described_json(detail, cases_of_version))
         else:
-            show(chain(told.described(found), told.case_lines(found, of_it or ())))
+            show(chain(told.described(detail), told.case_lines(detail, cases_of_version or ())))
 
 
 @command.command("diff")
@@ -148,30 +148,33 @@ def compare(suites: tuple[str, ...], exit_code: bool, as_json: bool, store: str 
     if not is_there and len(suites) != 2:
         raise UsageError(f"There is no store at {store_path(store)}, so there are no versions to compare.")
     if not is_there:
-        found = Suites(None, os.environ, load_cli_config(), tell_located)
-        return _compare(found, suites, as_json=as_json, told_apart=exit_code)
-    with open_store(store) as opened:
-        found = Suites(opened, os.environ, load_cli_config(), tell_located)
-        return _compare(found, _two(opened, suites), as_json=as_json, told_apart=exit_code)
+        library = Suites(None, os.environ, load_cli_config(), tell_located)
+        return _compare(library, suites, as_json=as_json, use_exit_code=exit_code)
+    with open_store(store) as suite_store:
+        library = Suites(suite_store, os.environ, load_cli_config(), tell_located)
+        return _compare(library, _parse_pair(suite_store, suites), as_json=as_json, use_exit_code=exit_code)
 
 
-def _two(store: Store, words: tuple[str, ...]) -> tuple[str, str]:
+def _parse_pair(store: Store, words: tuple[str, ...]) -> tuple[str, str]:
     """The two suites that words stand for."""
-    name, *chosen = words
-    if len(chosen) == 1 and not _is_version(chosen[0]):
-        return name, chosen[0]
+    name, *versions_named = words
+    if len(versions_named) == 1 and not _is_version(versions_named[0]):
+        return name, versions_named[0]
     versions = store.versions(name)
     if not versions:
-        raise _no_such(store, name)
-    for word in chosen:
+        raise _no_such_suite(store, name)
+    for word in versions_named:
         if not _is_version(word):
             raise UsageError(f"{word!r} is no version. Give three words as in `NAME v1 v2`.")
-    if chosen:
-        current = next(one.suite.version for one in versions if one.current)
-        return f"{name}@{chosen[0]}", f"{name}@{chosen[1] if len(chosen) == 2 else current}"
+    if versions_named:
+        current = next(version.suite.version for version in versions if version.current)
+        return (
+            f"{name}@{versions_named[0]}",
+            f"{name}@{versions_named[1] if len(versions_named) == 2 else current}",
+        )
     if len(versions) == 1:
         raise UsageError(f"The suite {name!r} has only one version, {versions[0].suite.version}.")
-    *_, before, now = sorted(versions, key=lambda one: (one.current, one.saved_at))
+    *_, before, now = sorted(versions, key=lambda version: (version.current, version.saved_at))
     return f"{name}@{before.suite.version}", f"{name}@{now.suite.version}"
 
 
@@ -179,26 +182,28 @@ def _is_version(word: str) -> bool:
     return versioned(f"suite@{word}") == ("suite", word)
 
 
-def _compare(suites: Suites, words: tuple[str, ...], *, as_json: bool, told_apart: bool) -> ExitCode:
+def _compare(suites: Suites, words: tuple[str, ...], *, as_json: bool, use_exit_code: bool) -> ExitCode:
     """Tell what lies between two suites; the exit code says whether anything does, if it is to."""
     with suites.opened(words[0]) as old, suites.opened(words[1]) as new:
-        _tell((*old.problems, *new.problems))
-        found = diff(old.suite, _cases(old), new.suite, _cases(new))
-        code = ExitCode.OK if found.is_empty or not told_apart else ExitCode.FAILED
+        _print_problems((*old.problems, *new.problems))
+        difference = diff(old.suite, _cases(old), new.suite, _cases(new))
+        code = ExitCode.OK if difference.is_empty or not use_exit_code else ExitCode.FAILED
         if as_json:
-            echo_json(told.compared_json(old.suite, new.suite, found, int(code)))
+            echo_json(told.compared_json(old.suite, new.suite, difference, int(code)))
         else:
-            show(told.compared(_called(old, words[0]), _called(new, words[1]), found))
+            show(told.compared(_display_name(old, words[0]), _display_name(new, words[1]), difference))
     return code
 
 
-def _called(opened: OpenedSuite, word: str) -> str:
+def _display_name(opened_suite: OpenedSuite, word: str) -> str:
     """A version of the store by its name, a file as the user gave it."""
-    return word if opened.source is not None else f"{opened.suite.name} {opened.suite.version}"
+    return (
+        word if opened_suite.source is not None else f"{opened_suite.suite.name} {opened_suite.suite.version}"
+    )
 
 
-def _cases(opened: OpenedSuite) -> Iterator[Case]:
-    return (stored.case for stored in opened.cases())
+def _cases(opened_suite: OpenedSuite) -> Iterator[Case]:
+    return (stored_case.case for stored_case in opened_suite.cases())
 
 
 @command.command("export")
@@ -216,8 +221,8 @@ def export(ctx: click.Context, /, name: str, store: str | None, **options: objec
     """
     from proctor.cli.commands import convert
 
-    with open_store(store, must_exist=True) as opened:
-        suite = _version(opened, name)
+    with open_store(store, must_exist=True) as suite_store:
+        suite = _find_version(suite_store, name)
     word = f"{suite.name}@{suite.version}"
     code: int = ctx.invoke(convert.command, suite=word, store=store, dialect=None, **options)
     return code
@@ -232,42 +237,48 @@ def delete(name: tuple[str, ...], yes: bool, store: str | None) -> None:
 
     A version that has runs stays until they are deleted. Its number is given to no other.
     """
-    with open_store(store, must_exist=True, writes=True) as opened:
+    with open_store(store, must_exist=True, writes=True) as suite_store:
         for word in name:
-            doomed = _doomed(opened, word)
-            _check_free(doomed)
-            what = ", ".join(f"{one.saved.suite.name} {one.saved.suite.version}" for one in doomed)
+            versions = _versions_to_delete(suite_store, word)
+            _check_without_runs(versions)
+            what = ", ".join(
+                f"{version.saved.suite.name} {version.saved.suite.version}" for version in versions
+            )
             if not yes:
                 if not sys.stdin.isatty():
                     raise UsageError("Deleting asks first, and nobody can answer here. Add --yes.")
                 click.confirm(f"Delete {what}?", abort=True, err=True)
-            for one in doomed:
-                opened.forget(one.saved.suite.name, one.saved.suite.digest)
+            for version in versions:
+                suite_store.forget(version.saved.suite.name, version.saved.suite.digest)
             echo(f"Deleted {what}.", err=True)
 
 
-def _doomed(store: Store, word: str) -> list[Kept]:
+def _versions_to_delete(store: Store, word: str) -> list[Kept]:
     """The versions that a word names."""
-    suite = _version(store, word)
+    suite = _find_version(store, word)
     versions = kept(store, suite.name)
     if word == suite.name:
         return versions
-    return [one for one in versions if one.saved.suite.digest == suite.digest]
+    return [version for version in versions if version.saved.suite.digest == suite.digest]
 
 
-def _check_free(versions: list[Kept]) -> None:
-    held = [f"{one.saved.suite.version} has {counted(one.runs, 'run')}" for one in versions if one.runs]
-    if held:
+def _check_without_runs(versions: list[Kept]) -> None:
+    in_use = [
+        f"{version.saved.suite.version} has {counted(version.runs, 'run')}"
+        for version in versions
+        if version.runs
+    ]
+    if in_use:
         name = versions[0].saved.suite.name
         raise UsageError(
-            f"{name!r} cannot be deleted: {', '.join(held)}. Delete them first with `proctor runs delete`."
+            f"{name!r} cannot be deleted: {', '.join(in_use)}. Delete them first with `proctor runs delete`."
         )
 
 
 # --- words -------------------------------------------------------------------------------------------------
 
 
-def _version(store: Store, word: str) -> Suite:
+def _find_version(store: Store, word: str) -> Suite:
     """The version that a word names.
 
     Raises:
@@ -275,10 +286,10 @@ def _version(store: Store, word: str) -> Suite:
     """
     suite = stored_suite(store, word)
     if suite is None:
-        raise _no_such(store, word)
+        raise _no_such_suite(store, word)
     return suite
 
 
-def _no_such(store: Store, name: str) -> UsageError:
-    names = sorted({one.suite.name for one in store.versions()})
+def _no_such_suite(store: Store, name: str) -> UsageError:
+    names = sorted({version.suite.name for version in store.versions()})
     return UsageError(f"There is no suite {name!r} in the store. {suggestion(name, names)}")

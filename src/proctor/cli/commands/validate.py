@@ -20,7 +20,7 @@ from proctor.services.suites.suite_argument import Locator
 from proctor.services.suites.validate import Checked, check, files_of
 
 
-class _TakingFiles(ConfigDefaultsCommand):
+class _CommandWithFileList(ConfigDefaultsCommand):
     """A command whose `--against` takes all words up to the next flag, as a shell writes a glob out."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -29,21 +29,21 @@ class _TakingFiles(ConfigDefaultsCommand):
 
 
 def _spread(args: list[str], flag: str) -> list[str]:
-    made: list[str] = []
-    taking = False
+    words: list[str] = []
+    is_file_list = False
     for place, word in enumerate(args):
         if word == "--":
-            return made + args[place:]
-        if taking and not word.startswith("-"):
-            if made[-1] != flag:
-                made.append(flag)
+            return words + args[place:]
+        if is_file_list and not word.startswith("-"):
+            if words[-1] != flag:
+                words.append(flag)
         else:
-            taking = word == flag or word.startswith(f"{flag}=")
-        made.append(word)
-    return made
+            is_file_list = word == flag or word.startswith(f"{flag}=")
+        words.append(word)
+    return words
 
 
-@click.command("validate", cls=_TakingFiles)
+@click.command("validate", cls=_CommandWithFileList)
 @click.argument("suite", nargs=-1, required=True)
 @click.option(
     "--strict", is_flag=True, help="Warnings, and files in a folder that no format recognises, are errors."
@@ -81,7 +81,7 @@ def command(
         tell_located(located)
     paths = dict.fromkeys(path for located in words for path in located.paths)
     progress = Progress(quiet=False, say=echo)
-    checked = [
+    results = [
         check(
             path,
             dialect=dialect,
@@ -93,34 +93,34 @@ def command(
         for path in paths
     ]
     unrecognised = dict.fromkeys(problem for located in words for problem in located.problems)
-    checked += [Checked(problem.path, None, (problem,)) for problem in unrecognised]
-    wrong = any(one.of_level("error") or (strict and one.problems) for one in checked)
+    results += [Checked(problem.path, None, (problem,)) for problem in unrecognised]
+    wrong = any(result.of_level("error") or (strict and result.problems) for result in results)
     code = ExitCode.USAGE if wrong else ExitCode.OK
     if as_json:
-        echo_json(json.validation([_row(one) for one in checked], code))
+        echo_json(json.validation([_row(result) for result in results], code))
         return code
-    for one in checked:
-        for line in lines_of(one.problems):
+    for result in results:
+        for line in lines_of(result.problems):
             echo(line, err=True)
-    show(_line(one) for one in checked)
+    show(_line(result) for result in results)
     return code
 
 
-def _row(one: Checked) -> dict[str, Any]:
-    suite = one.loaded.suite if one.loaded else None
+def _row(result: Checked) -> dict[str, Any]:
+    suite = result.loaded.suite if result.loaded else None
     return {
-        "path": one.path,
+        "path": result.path,
         "dialect": suite.dialect if suite else None,
         "cases": suite.case_count if suite else 0,
-        "errors": [json.problem_row(problem) for problem in one.of_level("error")],
-        "warnings": [json.problem_row(problem) for problem in one.of_level("warning")],
+        "errors": [json.problem_row(problem) for problem in result.of_level("error")],
+        "warnings": [json.problem_row(problem) for problem in result.of_level("warning")],
     }
 
 
-def _line(one: Checked) -> str:
-    errors, warnings = len(one.of_level("error")), len(one.of_level("warning"))
+def _line(result: Checked) -> str:
+    errors, warnings = len(result.of_level("error")), len(result.of_level("warning"))
     counts = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
-    if one.loaded is None:
-        return f"{one.path}: {counts}"
-    suite = one.loaded.suite
-    return f"{one.path}: {counted(suite.case_count, 'case')} of dialect {suite.dialect}, {counts}"
+    if result.loaded is None:
+        return f"{result.path}: {counts}"
+    suite = result.loaded.suite
+    return f"{result.path}: {counted(suite.case_count, 'case')} of dialect {suite.dialect}, {counts}"
