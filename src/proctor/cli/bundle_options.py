@@ -1,4 +1,4 @@
-"""What commands that take something from a bundle share: whom to trust, and what its suite may do."""
+"""Options of the commands that read a bundle: which keys are trusted, and what its suite may do."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def bundle_options(function: F) -> F:
     function = click.option(
         "--allow-programs",
         is_flag=True,
-        help="Let the suite run programs here, ask whom it names and read environment variables.",
+        help="Let the suite run programs here, call targets it names and read environment variables.",
     )(function)
     return click.option(
-        "--require-signature", is_flag=True, help="Only a bundle that is signed by a key that you trust."
+        "--require-signature", is_flag=True, help="Accept only a bundle signed by a key that you trust."
     )(function)
 
 

@@ -18,30 +18,30 @@ from proctor.cli.interrupts import LISTS, interrupted_json, keep_exit_code, rais
 from proctor.errors import BundleError, ExitCode, ProctorError, SuiteError
 
 COMMANDS = {
-    "run": "Run suites against targets: ask, grade, store, report.",
-    "regrade": "Grade stored answers again, as a new run; no target is asked.",
+    "run": "Run suites against targets: call, grade, store, report.",
+    "regrade": "Grade stored answers again, as a new run; no target is called.",
     "validate": "Find every error and warning in suites, with file and line.",
     "hash": "Print the hash of suites.",
-    "convert": "Write a suite in another dialect.",
+    "convert": "Convert a suite to another format.",
     "suites": "Save suites, and list, show, compare, export and delete their versions.",
     "runs": "List, show, export, import, tag and delete stored runs.",
-    "compare": "Compare runs case by case, and gate on what is shown.",
+    "compare": "Compare runs case by case, with a gate for CI.",
     "drift": "Show how a target's answers to one suite changed over time.",
     "store": "Check, back up, repair and tidy the store.",
     "attest": "Write a run as a signed bundle that others can check.",
-    "verify": "Check a bundle, and derive its number again.",
-    "replay": "Ask the questions of a bundle again.",
+    "verify": "Check a bundle, and recompute its pass rate.",
+    "replay": "Run the cases of a bundle again, and compare the answers.",
     "certify": "Write a certificate of a run, a target or a judge.",
     "keys": "Make, list and trust signing keys.",
     "bench": "Show latencies and metrics of recorded calls, with intervals.",
     "passk": "Compute pass@k and pass^k from graded answers, or grade code first.",
     "trajectories": "Show what an agent's search loop tried, repeated and reached.",
-    "targets": "Show what can be asked, and try it.",
+    "targets": "List the targets, and check that they answer.",
     "models": "Fetch and list the embedded model's weights.",
     "serve": "Open the web application over this folder and its store.",
     "init": "Write a starter suite, targets.yaml, CI files and a line for cron.",
 }
-"""Each command with the line that `--help` shows; its module is `proctor.cli.<name>_command`."""
+"""Each command with the line that `--help` shows; its module is `proctor.cli.commands.<name>`."""
 
 
 _OUTPUT_ERRORS = frozenset({EPIPE, ENOSPC, EDQUOT})

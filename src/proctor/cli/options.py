@@ -55,7 +55,7 @@ def max_answer_bytes_option(function: F) -> F:
         default=2**24,
         show_default=True,
         metavar="N",
-        help="The largest answer that is read, in bytes; a larger one is an error.",
+        help="Maximum size of an answer, in bytes; a larger one is an error.",
     )(function)
 
 
@@ -63,7 +63,7 @@ def reveal_option(function: F) -> F:
     """`--reveal`, which `proctor.toml` may say for every `Configured` command."""
     return click.option(
         "--reveal/--no-reveal",
-        help="Show what is held out too; counts as a look at it.  [default: no-reveal]",
+        help="Show held-out cases too; counts as an access to the holdout.  [default: no-reveal]",
     )(function)
 
 

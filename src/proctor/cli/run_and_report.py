@@ -89,7 +89,7 @@ def make_and_tell(
     if as_json:
         echo_json(json.summary(runs))
     if session.not_begun:
-        echo(f"Not begun: {', '.join(session.not_begun)}.", err=True)
+        echo(f"Not started: {', '.join(session.not_begun)}.", err=True)
         return ExitCode.INTERRUPTED
     codes = [run.exit_code for run in runs]
     return worst([*codes, ExitCode.USAGE] if attested is not None and attested.failed else codes)

@@ -25,7 +25,7 @@ _ONLY = {
         *("allow_errors", *_CALLS),
     ),
 }
-"""The options that not everything takes, by what takes them."""
+"""The options that only some kinds of certificate take, by kind."""
 _SECTIONS = {
     ("run",): "For a run or a bundle",
     ("target",): "For a target",
@@ -35,11 +35,11 @@ _SECTIONS = {
     ("target", "judge"): "For a target or a judge",
     (): "For all",
 }
-"""What stands above options in the help, by what takes them."""
+"""The headings of options in the help, by the kinds that take them."""
 
 
 def _takers(option: click.Parameter) -> tuple[str, ...]:
-    """What takes an option; nothing for one that all take."""
+    """Returns the kinds of certificate that take an option; none for one that all take."""
     return tuple(kind for kind, names in _ONLY.items() if option.name in names)
 
 
@@ -59,7 +59,9 @@ class _InSections(click.Command):
 @click.argument("run", required=False, metavar="[RUN|BUNDLE]")
 @click.option("--target", metavar="T", help="Put this target to 14 checks.")
 @click.option("--judge", metavar="T", help="Compare this judge with people.")
-@click.option("--labels", metavar="FILE", help="Answers that people have judged.  [default: those stored]")
+@click.option(
+    "--labels", metavar="FILE", help="Answers with human labels.  [default: the labels in the store]"
+)
 @click.option(
     "-o",
     "--output",
@@ -78,13 +80,11 @@ class _InSections(click.Command):
     default=0,
     metavar="N",
     show_default=True,
-    help="So many trials or judged answers may be without a verdict.",
+    help="Allow up to N trials or judged answers without a verdict.",
 )
 @click.option("--force", is_flag=True, help="Certify what is refused; the badge says why it was.")
 @click.option("--url", metavar="URL", help="What the badge links to.  [default: the bundle]")
-@click.option(
-    "--seed", type=int, metavar="N", help="What the questions come from.  [default: another each time]"
-)
+@click.option("--seed", type=int, metavar="N", help="The seed of the questions.  [default: random]")
 @click.option(
     "--max-latency",
     "max_latency_s",
@@ -92,7 +92,9 @@ class _InSections(click.Command):
     metavar="S",
     help="The longest mean latency that passes, in seconds.  [default: 30]",
 )
-@click.option("--repeat", "repeats", type=click.IntRange(1), metavar="N", help="Ask so often.  [default: 3]")
+@click.option(
+    "--repeat", "repeats", type=click.IntRange(1), metavar="N", help="Judge votes per answer.  [default: 3]"
+)
 @click.option("--judge-temperature", type=Number(0), metavar="X", help="[default: 0]")
 @click.option("--budget-usd", type=Number(0, min_open=True), metavar="X", help="Spend at most this.")
 @click.option("--cache", is_flag=True, help="Take replies from the cache, and keep them there.")
@@ -102,7 +104,7 @@ class _InSections(click.Command):
     default=8,
     metavar="N",
     show_default=True,
-    help="Most calls at once.",
+    help="Maximum concurrent calls.",
 )
 @click.option(
     "--timeout",
@@ -111,7 +113,7 @@ class _InSections(click.Command):
     default=120.0,
     metavar="S",
     show_default=True,
-    help="What one call may take, in seconds.",
+    help="Timeout per call, in seconds.",
 )
 @click.option(
     "--retries",
@@ -119,7 +121,7 @@ class _InSections(click.Command):
     default=4,
     metavar="N",
     show_default=True,
-    help="How often a call is repeated that may work later.",
+    help="Maximum retries of a call that failed.",
 )
 @max_answer_bytes_option
 @keys_option

@@ -1,4 +1,4 @@
-"""`proctor compare`: runs against one another, case by case, and a gate on what that shows."""
+"""`proctor compare`: compares runs case by case, with a gate for CI."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--by-case-digest",
     is_flag=True,
-    help="Pair cases that are sent and judged alike, also of different suites and under other ids.",
+    help="Pair cases with the same input and grading, also across suites and under other ids.",
 )
 @click.option("--gate", is_flag=True, help="Exit 1 when a regression is shown; the next four imply it.")
 @click.option(
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     metavar="N",
     default=10,
     show_default=True,
-    help="Name so many of each kind.",
+    help="List at most N flips of each kind.",
 )
 @output_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every flip.")
@@ -85,7 +85,7 @@ def command(runs: tuple[str, ...], store: str | None, **options: Any) -> int:
 
 
 def _rule(options: dict[str, Any]) -> Rule | None:
-    """What the gate asks; None where none is wanted."""
+    """Returns the gate's rule; None without a gate."""
     from proctor.comparison.gate import Rule
 
     margin, allow_errors, partial = options["max_regression"], options["allow_errors"], options["partial"]

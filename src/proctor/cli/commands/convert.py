@@ -1,4 +1,4 @@
-"""`proctor convert`: a suite written in another dialect."""
+"""`proctor convert`: writes a suite in another format."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 @click.command("convert")
 @click.argument("suite")
-@click.option("--to", metavar="DIALECT", required=True, help="The dialect that is written.")
+@click.option("--to", metavar="DIALECT", required=True, help="The format to write.")
 @click.option("-o", "--output", metavar="FILE", help="A file or folder to write to, instead of stdout.")
-@click.option("--lossy", is_flag=True, help="Leave out what DIALECT cannot say, and keep it as metadata.")
+@click.option("--lossy", is_flag=True, help="Leave out what DIALECT cannot express, and keep it as metadata.")
 @click.option("--force", is_flag=True, help="Replace files that are there.")
-@click.option("--dialect", metavar="D", help="The suite's dialect, instead of finding it from the content.")
+@click.option("--dialect", metavar="D", help="The suite's format (default: detected from the content).")
 @store_option
 def command(
     suite: str, to: str, output: str | None, lossy: bool, force: bool, dialect: str | None, store: str | None
 ) -> int:
-    """Write SUITE, in a file or in the store, in another dialect.
+    """Convert SUITE, a file or a suite in the store, to another format.
 
-    What the dialect cannot say is an error that names case and field: exit code 4, and nothing is written.
+    What the format cannot express is an error that names case and field: exit code 4, and nothing is written.
     """
     with ExitStack() as stack:
         is_named = click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE

@@ -1,4 +1,4 @@
-"""`proctor drift`: how the answers of a target to one suite changed over time."""
+"""`proctor drift`: shows how the answers of a target to one suite changed over time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from proctor.services.progress_lines import telling
 @click.option("--since", metavar="TIME", help="Only runs from then on: a date, or 12h, 30d, 8w ago.")
 @click.option("--until", metavar="TIME", help="Only runs until then.")
 @click.option(
-    "--baseline", metavar="RUN", help="Hold the others against this run, by id or tag, not the first."
+    "--baseline", metavar="RUN", help="Compare the others with this run (id or tag), not with the first."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every run.")
 @output_option
@@ -39,13 +39,13 @@ def command(
     output: tuple[str, ...],
     store: str | None,
 ) -> int:
-    """Show what became of a target: the stored runs of one SUITE on it, in time order.
+    """Show how a target changed over time: the stored runs of one SUITE on it, oldest first.
 
-    SUITE is a file, NAME, NAME@v2 or sha256:…; a changed file is another suite. Both words may be left out
-    where only one suite has several runs on one target. Nobody is asked. The answers of each run are held
-    against those of the first run and of the run before: 95 % identical is stable, less is watch. Less than
-    80 % is drifting where repeats (`run --repeat 2`) show that it is no noise. Verdicts are compared by a
-    test that may be made every day; fewer passed cases are drifting whatever the words are.
+    SUITE is a file, NAME, NAME@v2 or sha256:…; a changed file is another suite. SUITE and --target may be
+    left out where only one suite has several runs on one target. No request is sent. The answers of each run
+    are compared with those of the first run and of the previous one: 95 % identical is stable, less is watch.
+    Less than 80 % is drifting where repeats (`run --repeat 2`) show that it is not noise. Verdicts are
+    compared by a test that you may repeat every day; fewer passed cases are drifting even with equal answers.
 
     Exit codes: 0 stable, watch or noisy, 1 drifting, 3 the last run was not measured, 5 fewer than two runs.
 

@@ -18,7 +18,7 @@ from proctor.services.suites.suite_argument import Locator, NoSuchSuite
 
 @click.command("hash")
 @click.argument("suite", nargs=-1, required=True)
-@click.option("--dialect", metavar="D", help="The suites' dialect, instead of finding it from the content.")
+@click.option("--dialect", metavar="D", help="The suites' format (default: detected from the content).")
 @store_option
 def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> None:
     """Print `sha256:…  path` for each SUITE.

@@ -1,4 +1,4 @@
-"""`proctor regrade`: stored answers graded again, and nobody asked for new ones."""
+"""`proctor regrade`: grades stored answers again; no target is called."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SETTINGS = (
 @click.command("regrade", cls=ConfigDefaultsCommand)
 @click.argument("run")
 @click.option("--suite", "suite_word", metavar="SUITE", help="Grade by this suite, such as one you edited.")
-@click.option("--judge", "judges", multiple=True, metavar="T", help="Ask this judge. May be repeated.")
+@click.option("--judge", "judges", multiple=True, metavar="T", help="Use this judge. May be repeated.")
 @click.option("--judge-repeat", "judge_repeats", type=click.IntRange(1), default=1, metavar="N")
 @click.option("--judge-rule", type=click.Choice(["majority", "all", "any"]), default="majority")
 @click.option("--judge-temperature", type=Number(0), default=0.0, metavar="X")
@@ -36,7 +36,7 @@ _SETTINGS = (
 @click.option("--timeout", "timeout_s", type=Number(0, min_open=True), default=120.0, metavar="S")
 @click.option("--retries", type=click.IntRange(0), default=4, show_default=True)
 @max_answer_bytes_option
-@click.option("--dialect", metavar="D", help="The dialect of --suite.")
+@click.option("--dialect", metavar="D", help="The format of --suite.")
 @reveal_option
 @store_option
 @click.option("-o", "--output", "outputs", multiple=True, metavar="FILE", help="Write the results to FILE.")
@@ -44,10 +44,10 @@ _SETTINGS = (
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Grade the stored answers of RUN again, as a new run. No target is asked.
+    """Grade the stored answers of RUN again, as a new run. No target is called.
 
-    RUN is named as in `proctor runs`: by its id, `last` or a tag. It keeps the grades it has. What is not
-    said here stays as it was in RUN: its suite, its judges and how they were asked.
+    RUN is named as in `proctor runs`: by its id, `last` or a tag. It keeps the grades it has. Suite, judges
+    and judge settings are those of RUN unless you give others.
 
     \b
     proctor regrade last --judge anthropic:claude-sonnet-4-6

@@ -1,4 +1,4 @@
-"""`proctor replay`: a bundle's questions asked again, and the answers held against its own."""
+"""`proctor replay`: runs a bundle's cases again, and compares the answers with the bundle's."""
 
 from __future__ import annotations
 
@@ -37,20 +37,24 @@ _CALLS = ("concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd
 
 @click.command("replay")
 @click.argument("bundle")
-@click.option("-t", "--target", "--model", "target", required=True, metavar="T", help="Whom to ask now.")
-@click.option("--judge", "judges", multiple=True, metavar="T", help="Who judges now. May be repeated.")
+@click.option(
+    "-t", "--target", "--model", "target", required=True, metavar="T", help="The target to run now."
+)
+@click.option("--judge", "judges", multiple=True, metavar="T", help="The judge to use now. May be repeated.")
 @click.option(
     "--split",
     type=click.Choice(["dev", "holdout", "all"]),
-    help="Only this part of what the bundle's run asked.  [default: all of it]",
+    help="Only this part of the bundle's cases.  [default: all of them]",
 )
 @click.option(
-    "--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Most calls at once."
+    "--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Maximum concurrent calls."
 )
 @click.option("--timeout", "timeout_s", type=Number(0, min_open=True), default=120.0, metavar="S")
 @click.option("--retries", type=click.IntRange(0), default=4, show_default=True)
 @max_answer_bytes_option
-@click.option("--budget-usd", type=Number(0, min_open=True), metavar="X", help="What it may cost.")
+@click.option(
+    "--budget-usd", type=Number(0, min_open=True), metavar="X", help="Stop when this much is spent."
+)
 @bundle_options
 @store_option
 @click.option(
@@ -64,11 +68,11 @@ _CALLS = ("concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
 def command(bundle: str, **options: Any) -> int:
-    """Ask the questions of BUNDLE again, and tell which answers and verdicts are the same.
+    """Run the cases of BUNDLE again, and show which answers and verdicts are the same.
 
-    The bundle is verified first. Its suite, selection, repeats, temperature, seed and longest answer are as
-    they were; whom to ask is yours to say. The answers are stored as a run. Exit code: 0 when every verdict
-    is what it was, 1 when one changed, 3 when one could not be had.
+    The bundle is verified first. Its suite, selection, repeats, temperature, seed and answer limit stay the
+    same; you choose the target and the judges. The answers are stored as a run. Exit code: 0 when every
+    verdict is the same, 1 when one changed, 3 when a case got none.
 
     \b
     proctor replay release.zip --target openai:gpt-5.2

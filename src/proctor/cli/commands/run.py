@@ -1,4 +1,4 @@
-"""`proctor run`: the main job."""
+"""`proctor run`: runs suites against targets; the options become a `Request`."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "targets",
         multiple=True,
         metavar="T",
-        help="Whom to ask: a name in targets.yaml, or such as local, openai:gpt-5.2, command:'./ask.sh'. "
-        "May be repeated. Without it, those that the suite names, else `default` of targets.yaml.",
+        help="The target: a name in targets.yaml, or such as local, openai:gpt-5.2, command:'./ask.sh'. "
+        "May be repeated. Default: the targets that the suite names, else `default` of targets.yaml.",
     ),
     click.option(
         "--judge",
         "judges",
         multiple=True,
         metavar="T",
-        help="Whom graders ask that need a judge. May be repeated. Without it, the grader's own judge, else "
+        help="The judge for graders that need one. May be repeated. Default: the grader's own judge, else "
         "the target's, else the target itself.",
     ),
     click.option(
@@ -78,21 +78,23 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         default=1,
         show_default=True,
         metavar="N",
-        help="Ask each judge so often.",
+        help="Judge votes per answer.",
     ),
     click.option(
         "--judge-rule",
         type=click.Choice(["majority", "all", "any"]),
         default="majority",
         show_default=True,
-        help="How many of the judgments of one answer must be for it.",
+        help="How many judge votes an answer needs to pass.",
     ),
     click.option("--judge-temperature", type=Number(0), default=0.0, show_default=True, metavar="X"),
+    click.option("--repeat", "repeats", type=click.IntRange(1), help="Trials of each case.  [default: 1]"),
     click.option(
-        "--repeat", "repeats", type=click.IntRange(1), help="Ask every case so often.  [default: 1]"
-    ),
-    click.option(
-        "--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Most calls at once."
+        "--concurrency",
+        type=click.IntRange(1),
+        default=32,
+        show_default=True,
+        help="Maximum concurrent calls.",
     ),
     click.option(
         "--split",
@@ -105,14 +107,13 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "--holdout",
         type=Number(0, 1, max_open=True),
         metavar="SHARE",
-        help="Hold out this share of the cases, such as 0.2; 0 for none.  [default: 0.2 in dialect meridian]",
+        help="Hold out this share of the cases, such as 0.2; 0 for none.  [default: 0.2 in format meridian]",
     ),
     click.option("--no-holdout", "holdout", flag_value=0.0, help="Hold nothing out, as --holdout 0."),
     click.option(
         "--split-method",
         type=click.Choice(["rank", "shuffle"]),
-        help="Hold cases out by the rank of their ids, or as dialect meridian's own program does.  "
-        "[default: rank]",
+        help="Hold cases out by the rank of their ids, or as Meridian's own program does.  [default: rank]",
     ),
     reveal_option,
     click.option(
@@ -128,9 +129,9 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--exclude-tag", "exclude_tags", multiple=True, help="No case with this tag."),
     click.option("--category", "categories", multiple=True, help="Only cases of this category."),
     click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only cases whose id matches."),
-    click.option("--limit", type=click.IntRange(1), help="At most so many cases."),
+    click.option("--limit", type=click.IntRange(1), help="Maximum number of cases."),
     click.option("--temperature", type=Number(0), default=0.0, show_default=True),
-    click.option("--seed", type=int, default=42, show_default=True, help="Repeat r asks with seed + r."),
+    click.option("--seed", type=int, default=42, show_default=True, help="Repeat r uses seed + r."),
     click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
     click.option(
         "--timeout",
@@ -139,30 +140,30 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         default=120.0,
         show_default=True,
         metavar="S",
-        help="What one call may take, in seconds.",
+        help="Timeout per call, in seconds.",
     ),
     click.option(
         "--retries",
         type=click.IntRange(0),
         default=4,
         show_default=True,
-        help="How often a call is repeated after 408, 409, 429, 5xx or a lost connection.",
+        help="Maximum retries after 408, 409, 429, 5xx or a lost connection.",
     ),
     max_answer_bytes_option,
     click.option(
         "--reuse/--no-reuse",
-        help="Take answers and judgments of earlier runs where the same was asked and judged.  "
+        help="Reuse answers and judgments of earlier runs with the same input and grading.  "
         "[default: on for Markdown tests]",
     ),
     click.option(
         "--cache/--no-cache",
-        help="Take answers from the cache where the same was asked before, and keep new ones there.",
+        help="Take answers from the cache for inputs that were sent before, and keep new answers there.",
     ),
     click.option(
         "--budget-usd",
         type=Number(0, min_open=True),
         metavar="X",
-        help="What a run may cost, in US dollars; then nobody is asked any more.",
+        help="What a run may cost, in US dollars; then no more requests are sent.",
     ),
     click.option(
         "--max-failures",
@@ -176,7 +177,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         metavar="[=none|failed|all]",
         default="failed",
         show_default=True,
-        help="Of which trials the workspaces stay on disk; without a value, of all.",
+        help="Which trials keep their workspaces on disk; without a value, all.",
     ),
     click.option("--threshold", type=_SHARE, help="A case passes at this weighted score."),
     click.option(
@@ -188,20 +189,16 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         default=0,
         show_default=True,
         metavar="N",
-        help="So many trials may be ERROR or UNSCORED without exit code 3.",
+        help="Allow up to N trials that are ERROR or UNSCORED before exit code 3.",
     ),
     click.option(
         "--resume",
         metavar="[=RUN]",
-        help="Make what is missing of a run that was cut short; without RUN, of the newest one that fits. "
+        help="Finish a run that was interrupted; without RUN, the newest one that fits. "
         "It keeps its settings.",
     ),
-    click.option(
-        "--retry-errors", metavar="RUN", help="A new run that asks again only what went wrong in RUN."
-    ),
-    click.option(
-        "--dialect", metavar="D", help="The suite's dialect, instead of finding it from the content."
-    ),
+    click.option("--retry-errors", metavar="RUN", help="A new run that repeats only the errors of RUN."),
+    click.option("--dialect", metavar="D", help="The suite's format (default: detected from the content)."),
     click.option("--strict", is_flag=True, help="A file in a folder that no format recognises is an error."),
     click.option(
         "--skip-invalid",
@@ -211,8 +208,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--group",
         metavar="ID",
-        help="What the runs of this command are called together, for `proctor compare ID`.  "
-        "[default: a new id]",
+        help="An id for the runs of this command together, for `proctor compare ID`.  [default: a new id]",
     ),
     store_option,
     click.option(
@@ -246,7 +242,7 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @_with_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Run every SUITE against every target: ask, grade, store, report.
+    """Run every SUITE against every target: call, grade, store, report.
 
     SUITE is a file, a folder with all its subfolders, the name of a file in suites/, a suite in the store
     (NAME, NAME@v2), or a built-in suite: cheap (10 cases), moderate (25), comprehensive (75). Your own suites

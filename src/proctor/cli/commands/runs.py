@@ -1,4 +1,4 @@
-"""`proctor runs`: what was run, from the store alone."""
+"""`proctor runs`: lists, shows, exports, imports, tags and deletes the runs of the store."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def command() -> None:
 @command.command("list")
 @click.option("--suite", metavar="NAME", help="Only runs of this suite.")
 @click.option("--tag", metavar="TAG", help="Only runs with this tag.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of runs."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def list_runs(suite: str | None, tag: str | None, limit: int, as_json: bool, store: str | None) -> None:
@@ -198,8 +200,8 @@ def export_labels(run: str, output: str | None, reveal: bool, store: str | None)
     """Write what people said of RUN's answers.
 
     Each line is as `proctor certify --judge T --labels FILE` reads it. Labels stay when their run is deleted;
-    RUN is then its whole id. Those of held-out answers count as a look at the holdout, and their notes are
-    sealed.
+    RUN is then its whole id. Those of held-out answers count as an access to the holdout, and their notes
+    are hidden.
     """
     if output is not None:
         check_outputs([output], endings=(".jsonl",))
@@ -236,7 +238,7 @@ def import_run(bundle: str, as_json: bool, store: str | None, **options: Any) ->
     """Verify BUNDLE, and store its run with its suite and trials.
 
     The run keeps its id and gets a tag that says how it is signed: imported-trusted, imported-unknown or
-    imported-unsigned. Nobody is asked again by what it says. A public bundle cannot be stored.
+    imported-unsigned. No request is sent to the targets that it names. A public bundle cannot be stored.
     """
     from proctor.services.bundles.import_bundle import import_bundle
     from proctor.services.bundles.import_records import describe_signatures
@@ -287,7 +289,7 @@ def _check_tag(name: str) -> None:
 
 @command.command("delete")
 @click.argument("run", nargs=-1, required=True)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @store_option
 def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
     """Forget each RUN with its trials, for good."""

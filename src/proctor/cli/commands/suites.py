@@ -47,7 +47,7 @@ def command() -> None:
 @click.option(
     "--name", metavar="NAME", help="Save it under this name, instead of the one that its file gives."
 )
-@click.option("--dialect", metavar="D", help="The suites' dialect, instead of finding it from the content.")
+@click.option("--dialect", metavar="D", help="The suites' format (default: detected from the content).")
 @store_option
 def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: str | None) -> None:
     """Save each SUITE in the store, as `proctor run` does too.
@@ -119,7 +119,7 @@ def list_versions(name: str, as_json: bool, store: str | None) -> None:
 def show_suite(name: str, cases: bool, as_json: bool, store: str | None) -> None:
     """What a version is: its cases, split and runs.
 
-    Cases are counted by category and tag; the looks at its holdout are told too.
+    Cases are counted by category and tag; the accesses to its holdout are shown too.
     """
     with open_store(store, must_exist=True) as suite_store:
         detail = described(suite_store, _find_version(suite_store, name))
@@ -208,16 +208,16 @@ def _cases(opened_suite: OpenedSuite) -> Iterator[Case]:
 
 @command.command("export")
 @click.argument("name", metavar="NAME[@v2]")
-@click.option("--to", metavar="DIALECT", default="proctor", show_default=True, help="The dialect to write.")
+@click.option("--to", metavar="DIALECT", default="proctor", show_default=True, help="The format to write.")
 @click.option("-o", "--output", metavar="FILE", help="A file or folder to write to, instead of stdout.")
-@click.option("--lossy", is_flag=True, help="Leave out what DIALECT cannot say, and keep it as metadata.")
+@click.option("--lossy", is_flag=True, help="Leave out what DIALECT cannot express, and keep it as metadata.")
 @click.option("--force", is_flag=True, help="Replace files that are there.")
 @store_option
 @click.pass_context
 def export(ctx: click.Context, /, name: str, store: str | None, **options: object) -> int:
-    """Write a version to a file, in any dialect that is written.
+    """Write a version to a file, in any format that Proctor writes.
 
-    Dialect `proctor` can say all that a suite is: what is exported in it and saved again is the same version.
+    The format `proctor` can express everything: what is exported in it and saved again is the same version.
     """
     from proctor.cli.commands import convert
 
@@ -230,7 +230,7 @@ def export(ctx: click.Context, /, name: str, store: str | None, **options: objec
 
 @command.command("delete")
 @click.argument("name", nargs=-1, required=True, metavar="NAME[@v2]...")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @store_option
 def delete(name: tuple[str, ...], yes: bool, store: str | None) -> None:
     """Forget a version, or every version of NAME, for good.

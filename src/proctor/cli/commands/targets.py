@@ -1,4 +1,4 @@
-"""`proctor targets`: who can be asked, and whether they answer."""
+"""`proctor targets`: lists the kinds of target and the targets file, and checks that targets answer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _KINDS = (
 
 @click.group("targets")
 def command() -> None:
-    """Show what can be asked, and try it with one call."""
+    """List the targets, and check with one call that they answer."""
 
 
 @command.command("list")
@@ -91,9 +91,9 @@ def _describe_entry(entry: Listed) -> str:
 @click.option("--timeout", "timeout_s", type=Number(0, min_open=True), default=30.0, show_default=True)
 @max_answer_bytes_option
 def check(target: tuple[str, ...], timeout_s: float, max_answer_bytes: int) -> int:
-    """Ask each TARGET one short question.
+    """Send each TARGET one short question.
 
-    Exit code 3 when one does not answer. Without TARGET every target of the targets file is asked.
+    Exit code 3 when one does not answer. Without TARGET every target of the targets file is checked.
     """
     names = Names(os.environ)
     params = Params(max_tokens=16)

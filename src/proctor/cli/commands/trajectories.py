@@ -38,7 +38,7 @@ _STEPS = "▁▂▃▄▅▆▇█"
     metavar="N",
     default=10,
     show_default=True,
-    help="So many knobs and modes.",
+    help="List at most N knobs and modes.",
 )
 @click.option("--json", "as_data", is_flag=True, help="Print one JSON object, with every knob and mode.")
 @output_option

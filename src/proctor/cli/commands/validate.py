@@ -1,4 +1,4 @@
-"""`proctor validate`: every error and warning of suites, and nothing asked."""
+"""`proctor validate`: prints every error and warning of suites; no request is sent."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _spread(args: list[str], flag: str) -> list[str]:
     metavar="FILE…",
     help="Look for the cases in other text: files or folders, all up to the next flag.",
 )
-@click.option("--dialect", metavar="D", help="The suites' dialect, instead of finding it from the content.")
+@click.option("--dialect", metavar="D", help="The suites' format (default: detected from the content).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
 def command(
     suite: tuple[str, ...],

@@ -30,11 +30,11 @@ from proctor.verdicts import worst
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @keys_option
 def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, keys: str | None) -> int:
-    """Check every byte of each BUNDLE and derive its number again.
+    """Check every byte of each BUNDLE and recompute its pass rate.
 
     BUNDLE is a folder or an archive that `proctor attest` wrote, or the proof of one trial. Checked are the
     list of files, all hashes, the signatures, both trees, and that every trial is there. Answers are graded
-    again where a grader asks nobody; nothing in a bundle is ever run.
+    again where a grader calls no model; nothing in a bundle is ever run.
 
     Exit code 1 means that something is wrong, and the first thing that is; 4 that there is no bundle.
 
