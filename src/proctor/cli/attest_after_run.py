@@ -1,4 +1,4 @@
-"""`proctor run --attest`: each finished run of the command gets its bundle at once."""
+"""`proctor run --attest`: writes a bundle of each run as soon as it has finished."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from proctor.services.runs.reading.report import keep_look
 
 
 class RunAttester:
-    """Writes the bundles of one command. Whatever could hinder that is found out before anything is asked."""
+    """Writes the bundles of one command. Folder and key are checked before the first call."""
 
     def __init__(self, folder: str, *, public: bool, sign_key: str | None, quiet: bool) -> None:
         """Make the folder, and the user's key if there is none yet.
@@ -28,7 +28,7 @@ class RunAttester:
             folder: where the bundles go; empty for the working directory.
             public: leave out what is held out.
             sign_key: the name of the key that signs; None for the user's own.
-            quiet: do not tell where each bundle is.
+            quiet: do not print where each bundle is.
 
         Raises:
             UsageError: nothing can be written into the folder, or there is no key to sign with.

@@ -1,4 +1,4 @@
-"""Colour for lines that a person reads. Colour only ever means a verdict; the words say the same."""
+"""Colours lines on a terminal. A colour always means a verdict, which the text has too."""
 
 from __future__ import annotations
 

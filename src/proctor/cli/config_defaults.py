@@ -1,4 +1,4 @@
-"""Commands whose flags may be said once in `proctor.toml`."""
+"""Defaults of flags from `proctor.toml`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEVER = frozenset(
 
 
 class ConfigDefaultsCommand(click.Command):
-    """Takes what the command line leaves open from `proctor.toml`."""
+    """A command whose flags have the values in `proctor.toml` as defaults."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, with the file's values in the place of defaults."""
@@ -55,7 +55,7 @@ class ConfigDefaultsCommand(click.Command):
 
 
 def _kind(param: click.Parameter) -> tuple[Any, str]:
-    """What a value in the file must be, where a shell knows texts only, and that in words."""
+    """Returns the type that a value in the file must have, and its name for messages."""
     if isinstance(param.type, click.types.BoolParamType):
         return bool, "true or false"
     if isinstance(param.type, click.types.IntParamType):
@@ -66,7 +66,7 @@ def _kind(param: click.Parameter) -> tuple[Any, str]:
 
 
 def load_cli_config() -> Config:
-    """The project's `proctor.toml`.
+    """Load the project's `proctor.toml`.
 
     Raises:
         UsageError: it is wrong.

@@ -1,4 +1,4 @@
-"""Text to stdout and stderr, whoever reads them."""
+"""Prints text to stdout and stderr, made safe for terminals and CI logs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import click
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
-    """Print a line; where its reader has gone, as with `| head`, nothing more is said and work goes on.
+    """Print a line; where its reader has gone, as with `| head`, nothing more is printed and work goes on.
 
     All text passes here, so that none of it can act on a terminal or on a CI system that reads the log.
 
     Args:
-        text: the line, without its ending; who expects one line of foreign text calls `one_line` first.
+        text: the line, without its ending; foreign text on one line goes through `one_line` first.
         err: to stderr instead of stdout.
     """
     from proctor.safe_text import terminal_text
@@ -38,7 +38,7 @@ def echo_err(line: str) -> None:
 
 
 def warning(message: str) -> str:
-    """The line of a warning; one that says where it was found says already what it is."""
+    """Returns the line of a warning, with the prefix `proctor: warning:` where it has no place of its own."""
     from proctor.safe_text import one_line
 
     line = one_line(message)

@@ -3,7 +3,7 @@
 1. While modules are imported (`exit_at_signals`) nothing is open, and the process ends at once. An exception
    would not do: importlib has callbacks that lose it.
 2. While a command works (`raise_at_signals`) a signal is KeyboardInterrupt. The event loop of a run has
-   handlers of its own (`running.watch_signals`).
+   handlers of its own (`run_and_report.watch_signals`).
 3. Once the exit code is known (`keep_exit_code`) a signal changes nothing any more.
 """
 
@@ -48,10 +48,10 @@ LISTS: dict[str, tuple[str, ...]] = {
     "passk": ("passk",),
     "trajectories": ("trajectories",),
 }
-"""The lists that a command has in its JSON, empty where it could do nothing; all others have `runs`."""
+"""The lists in the JSON of each command, which are empty after an error; other commands have `runs`."""
 
 _handled_signals: list[int] = []
-"""The signals that end this process; none where it is not ours, but one that tests the command line, say."""
+"""The signals that end this process; none where the command line was called inside another program."""
 
 
 def exit_at_signals() -> None:
@@ -75,7 +75,7 @@ def raise_at_signals() -> None:
 def keep_exit_code(code: int) -> None:
     """Let no signal change how the process ends; a signal limits how long that may take.
 
-    What is said after this must not matter: it may be cut off.
+    Output after this must not matter: it may be cut off.
     """
     if not _handled_signals:
         return

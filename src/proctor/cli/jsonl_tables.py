@@ -1,4 +1,4 @@
-"""What the commands over files of JSON Lines share: files to read, lines that were dropped, and tables."""
+"""Shared by the commands on JSON Lines (bench, passk, trajectories): reading, dropped lines, and tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from proctor.eval.jsonl_rows import DroppedRow
 
 MOST_TOLD = 5
-"""Lines that were dropped are told one by one up to so many for each file."""
+"""The most dropped lines of a file that are printed one by one."""
 _MAX_CELL_WIDTH = 40
 """On a terminal."""
 
@@ -112,7 +112,7 @@ def _as_json(data: Mapping[str, Any]) -> str:
 
 
 def warn_dropped(path: str, dropped_rows: Sequence[DroppedRow]) -> None:
-    """Say on stderr which lines of a file were left out, and why; beyond the first few, how many."""
+    """Print on stderr which lines of a file were left out, and why; beyond the first few, how many."""
     for row in dropped_rows[:MOST_TOLD]:
         echo(f"{path}:{row.line}: warning: {one_line(row.reason)}", err=True)
     if len(dropped_rows) > MOST_TOLD:
@@ -126,8 +126,8 @@ def as_text(tables: Sequence[Table], width: int | None = None) -> Iterator[str]:
 
     Args:
         tables: with the same number of cells in each row of a table.
-        width: letters in a line. Columns that do not fit stand below, each time beside the first column; and
-            long texts lose their middle.
+        width: the most characters of a line. Columns that do not fit go into a further table below, which
+            repeats the first column; long texts lose their middle.
     """
     for place, table in enumerate(tables):
         if place:
@@ -146,7 +146,7 @@ def as_text(tables: Sequence[Table], width: int | None = None) -> Iterator[str]:
 
 
 def _group_columns(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """The columns but the first, as those that stand beside one another."""
+    """Groups the columns after the first into tables that fit the width."""
     parts: list[list[int]] = [[]]
     used_width = widths[0]
     for column in range(1, len(widths)):

@@ -45,7 +45,7 @@ COMMANDS = {
 
 
 _OUTPUT_ERRORS = frozenset({EPIPE, ENOSPC, EDQUOT})
-"""Why a stream takes no more text: its reader has gone, or the disk is full."""
+"""Errors of a stream whose reader has gone, or whose disk is full."""
 
 
 class LazyGroup(click.Group):
@@ -183,7 +183,7 @@ def _check_encoding(arguments: list[str]) -> None:
 
 
 def _format_error(message: str) -> str:
-    """The message as `WHERE: error: message`, where it does not say so already."""
+    """Returns the message as `WHERE: error: message`, unless it has that form."""
     if re.match(r".*: (error|warning): ", message):
         return message
     place = re.match(r"(\S+:\d+): ", message)
@@ -200,7 +200,7 @@ def _refuse(arguments: list[str], message: str, error: click.ClickException) -> 
 
 
 def _echo_json_error(arguments: list[str], problems: list[dict[str, Any]], code: ExitCode) -> None:
-    """A caller who asked for JSON gets JSON, also when nothing could be done."""
+    """Prints the error as JSON where the caller asked for JSON."""
     if "--json" not in arguments:
         return
     empty_lists: dict[str, Any] = {name: [] for name in LISTS.get(arguments[0], ("runs",))}

@@ -1,4 +1,4 @@
-"""What several commands have in common: options, the store, and printing."""
+"""Shared by commands: options, opening the store, and printing lines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _GITIGNORE = "*\n!assertions/\n!assertions/**\n!templates/\n!templates/**\n!targ
 
 
 def store_option(function: F) -> F:
-    """`--store PATH`, which `proctor.toml` may say for every command."""
+    """`--store PATH`, which `proctor.toml` may set for every command."""
     return click.option(
         "--store",
         metavar="PATH",
@@ -60,7 +60,7 @@ def max_answer_bytes_option(function: F) -> F:
 
 
 def reveal_option(function: F) -> F:
-    """`--reveal`, which `proctor.toml` may say for every `Configured` command."""
+    """`--reveal`, which `proctor.toml` may set for every `ConfigDefaultsCommand`."""
     return click.option(
         "--reveal/--no-reveal",
         help="Show held-out cases too; counts as an access to the holdout.  [default: no-reveal]",
@@ -139,7 +139,7 @@ def is_saved(option: str | None) -> Callable[[str], bool]:
 
 
 def tell_located(located: Located) -> None:
-    """Print what the user is to know of the files of a word, to stderr."""
+    """Print the warnings and notes on the files of a SUITE argument to stderr."""
     for line in located.warnings:
         echo_err(f"proctor: warning: {line}")
     for line in located.notes:
@@ -164,7 +164,7 @@ def keys_path(option: str | None) -> Path:
 
 
 def keys_flag(folder: Path) -> str:
-    """What a command that is told to the user needs to find the same keys; empty where it does anyway."""
+    """Returns the `--keys` flag for a suggested command; empty for the default folder."""
     return "" if folder == keys_path(None) else f" --keys {shlex.quote(str(folder))}"
 
 

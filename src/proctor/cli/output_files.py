@@ -1,4 +1,4 @@
-"""Files that commands write beside what they print: the ending of each says in which form."""
+"""Writes the files of `-o FILE`: the ending of each decides the form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENDINGS = (".svg", ".json", ".md")
 
 
 def output_option(function: F) -> F:
-    """`-o FILE`, as often as wanted."""
+    """`-o FILE`, which may be repeated."""
     return click.option(
         "-o",
         "--output",
@@ -37,7 +37,7 @@ def check_outputs(
     endings: Sequence[str] = ENDINGS,
     charts: bool = True,
 ) -> None:
-    """Refuse files that cannot be written to, before anything is asked or computed.
+    """Refuse files that cannot be written, before any call or computation.
 
     Args:
         paths: the files.

@@ -23,11 +23,11 @@ class Progress:
     """Listens to a session. `close` takes the bar away."""
 
     def __init__(self, *, quiet: bool, say: Callable[[str], None]) -> None:
-        """Shows nothing yet.
+        """Draws nothing before the first event.
 
         Args:
             quiet: show warnings only.
-            say: where lines for the reader of the report go, such as how a suite is split.
+            say: prints lines that belong to the report, such as how a suite is split.
         """
         self._quiet = quiet
         self._say = say
@@ -148,7 +148,7 @@ class _Bar:
         self._what: str | None = None
 
     def draw(self, title: str | None, count: int, total: int, status: str) -> None:
-        """Show the state of things; `title` begins another bar when it differs from the last."""
+        """Show the progress; a title other than the last one begins another bar."""
         if title is not None and title != self._what:
             self.stop()
             self._what = title

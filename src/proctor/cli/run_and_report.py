@@ -1,4 +1,4 @@
-"""Runs made and told of: a session on an event loop, and what is printed and written when it has ended."""
+"""Runs a request on an event loop, then prints and writes its reports."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def make_and_tell(
     reveal: bool,
     attested: RunAttester | None = None,
 ) -> int:
-    """Make the runs of a request, print them and write them; the exit code is given back.
+    """Make the runs of a request, print them and write them; returns the exit code.
 
     Args:
         request: what the user asks for.
@@ -100,7 +100,7 @@ def _echo_paragraph(line: str) -> None:
 
 
 def _echo_how_to_resume(run: Reported, store_option: str | None) -> None:
-    """How to go on with a run that was stopped."""
+    """Prints how to resume a run that was stopped."""
     if run.run.status == "interrupted":
         store = f" --store {shlex.quote(store_option)}" if store_option else ""
         trial_count = run.tally.all.total
@@ -127,7 +127,7 @@ def run_session(session: Session, request: Request, progress: Progress) -> list[
     """Make the runs of a request, on an event loop that a signal stops.
 
     Raises:
-        click.Abort: it was stopped before there was a run to tell of.
+        click.Abort: it was stopped before there was a run to report.
     """
     # Cycles are rare here, and what is imported by now stays: the collector looks seldom, and not at that.
     gc.set_threshold(50_000, 20, 100)

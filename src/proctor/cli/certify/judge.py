@@ -1,4 +1,4 @@
-"""`proctor certify --judge`: a judge beside the labels of people, and what that came to."""
+"""`proctor certify --judge`: compares a judge with human labels, and prints and writes the calibration."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ from proctor.splits import SEALED
 from proctor.verdicts import Spent
 
 REPEATS = 3
-"""How often a judge is asked about each answer as a run asks it."""
+"""The default number of judge votes per answer."""
 _MAX_LISTED = 10
 _MAX_LINE_LENGTH = 160
 
 
 class SkippedLabels(NamedTuple):
-    """What the file of labels has besides answers that were judged."""
+    """Labels that the calibration does not use."""
 
     open: int
     """Lines without a label yet."""
     unjudged: int
-    """Labelled answers of cases that no judge is asked about."""
+    """Labelled answers of cases that have no judge."""
     gone: int
     """Labels of runs that were deleted."""
 
 
 def certify_judge(**options: Any) -> int:
-    """Ask a judge about labelled answers, keep, print and write what that came to.
+    """Calibrate a judge with labelled answers; store, print and write the calibration.
 
     Args:
         **options: the parameters of the command.
@@ -121,7 +121,7 @@ async def _calibrate(spec: TargetSpec, selection: Found, options: Mapping[str, A
 
 
 def _stop_on_interrupt(calibration: Calibrating, progress: Progress) -> None:
-    """Let the first Ctrl-C end the asking, and the second one everything."""
+    """Lets the first Ctrl-C stop further calls, and the second one everything."""
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -134,7 +134,7 @@ def _stop_on_interrupt(calibration: Calibrating, progress: Progress) -> None:
 
 
 def _describe_plan(targets: Reach, spec: TargetSpec, answers: int, total: int) -> str:
-    """What is about to be asked, and what that costs, as far as it is known."""
+    """Returns a line on the calls that are about to be made, and their price where it is known."""
     price = targets.price(spec)
     at = "; its price is not known"
     if price is not None:
@@ -145,7 +145,7 @@ def _describe_plan(targets: Reach, spec: TargetSpec, answers: int, total: int) -
 
 
 def _report_progress(total: int) -> Callable[[int, Spent], None]:
-    """Tells on stderr how far it is and what it has cost, where it takes long."""
+    """Returns a callback that prints progress and cost on stderr where the calibration takes long."""
     pace = Pace()
 
     def report(count: int, usage: Spent) -> None:
@@ -156,7 +156,7 @@ def _report_progress(total: int) -> Callable[[int, Spent], None]:
 
 
 def _keep(store: Store, selection: Found, result: Calibrated) -> None:
-    """Keep the calibration, and that the labels show how much of a holdout people pass."""
+    """Stores the calibration, and records an access to each holdout: labels show how much of it passes."""
     if result.calibration.count:
         store.calibrate(result.calibration)
     held_out = [
@@ -174,7 +174,7 @@ def _exit_code(calibration: Calibration, max_errors: int) -> ExitCode:
     return ExitCode.OK
 
 
-# --- what is told ------------------------------------------------------------------------------------------
+# --- the report --------------------------------------------------------------------------------------------
 
 
 def _lines(result: Calibrated, skipped: SkippedLabels) -> Iterator[str]:
@@ -201,7 +201,7 @@ def _lines(result: Calibrated, skipped: SkippedLabels) -> Iterator[str]:
 
 
 def _describe_skipped(result: Calibrated, skipped: SkippedLabels) -> Iterator[str]:
-    """What was left out."""
+    """Yields what was left out."""
     if result.left:
         yield f"Stopped, and not asked about all of the rest: {counted(result.left, 'answer')}."
     if result.divided:

@@ -1,4 +1,4 @@
-"""What the commands that certify share: a certificate in all of its forms, and where its badge leads."""
+"""Prints and writes certificates of all kinds: lines, JSON, Markdown and badge; and opens their targets."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Certificate(Struct, frozen=True, kw_only=True):
     """For a terminal."""
     data: Mapping[str, Any]
     markdown: Callable[[str | None, str | None], Iterable[str]]
-    """Is given the Markdown of the badge, if one is written, and where the bundle is, if there is one."""
+    """Takes the Markdown of the badge, if one is written, and the path of the bundle, if there is one."""
     badge: Callable[[str | None], Badge]
-    """Is given where it leads."""
+    """Takes the address that it links to."""
 
 
 def reach_of(options: Mapping[str, Any], progress: Progress) -> Reach:
-    """What asks a target or a judge, by the flags of the command.
+    """Return what opens a target or a judge, with the command's flags.
 
     Args:
         options: the parameters of the command.
-        progress: told of retries and downloads.
+        progress: shows retries and downloads.
 
     Raises:
         UsageError: a file of prices cannot be read.
@@ -102,7 +102,7 @@ def write_certificate(
     """Print a certificate, and write each file in the form that its ending says; older files are replaced.
 
     Args:
-        certificate: what is told.
+        certificate: the certificate.
         outputs: the files.
         as_json: whether the data are printed, and not the lines.
         url: where badges lead; else to the bundle.
@@ -133,5 +133,5 @@ def write_certificate(
 
 
 def _relative_path(path: str, other: Path) -> str:
-    """The other path as seen from the folder of a file."""
+    """Returns the other path relative to the folder of a file."""
     return Path(os.path.relpath(other, Path(path).absolute().parent)).as_posix()

@@ -1,4 +1,4 @@
-"""`proctor certify RUN|BUNDLE`: a checked number as a certificate and as a badge."""
+"""`proctor certify RUN|BUNDLE`: writes a verified pass rate as a certificate and as a badge."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _certify_stored(word: str, options: dict[str, Any]) -> None:
 
 
 def _bundle_path(run: Run, options: dict[str, Any]) -> Path | None:
-    """Where the bundle of a run goes: where the user says, else beside the certificate; None for nowhere."""
+    """Returns the bundle's path: the user's, else beside the certificate; None where none is kept."""
     if options["bundle"]:
         return Path(options["bundle"])
     if not options["outputs"]:

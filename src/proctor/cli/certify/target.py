@@ -1,4 +1,4 @@
-"""`proctor certify --target`: a target put to its checks, and what that came to."""
+"""`proctor certify --target`: runs the checks on a target, and prints and writes the result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from proctor.services.targets.conformance import replies_of
 
 
 def certify_target(**options: Any) -> int:
-    """Ask a target all questions, print what came of it, and write it.
+    """Run all checks on a target, print the result, and write it.
 
     Args:
         **options: the parameters of the command.
@@ -35,7 +35,7 @@ def certify_target(**options: Any) -> int:
     check_outputs(options["outputs"], charts=False)
     check_url(options["url"])
     spec = Names(os.environ).spec(options["target"], Params(), judged=False)
-    # Drawn anew, so that nobody can train for it, and told, so that everybody can repeat it.
+    # Random, so that no model can be trained for it, and printed, so that everybody can repeat it.
     seed = options["seed"] if options["seed"] is not None else int.from_bytes(os.urandom(4))
     longest_s = options["max_latency_s"] or LATENCY_S
     with redirect_stdout(sys.stderr):  # what a function of the user's prints is no part of a certificate

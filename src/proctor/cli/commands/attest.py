@@ -1,4 +1,4 @@
-"""`proctor attest`: a run as a signed bundle, a further signature, or the proof of one trial."""
+"""`proctor attest`: writes a run as a signed bundle, adds a signature, or writes a proof of one trial."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FOLDER, PUBLIC = ".bundle", ".public.bundle"
 
 
 def name_of(run_id: str, *, public: bool) -> str:
-    """The name of a run's bundle where the user gives none."""
+    """Returns the default name of a run's bundle."""
     return run_id + (PUBLIC if public else FOLDER)
 
 
 def own_key(name: str | None, folder: Path) -> SigningKey:
-    """The user's key of that name, or else the user's own, which is made now if there is none yet.
+    """Return the key of that name, or the user's own, which is made now if there is none.
 
     Raises:
         UsageError: it cannot be had, or `cryptography` is missing.
@@ -87,10 +87,10 @@ def command(run: str, **options: Any) -> None:
 
 
 def is_bundle(word: str) -> bool:
-    """Whether a word is a path and no run.
+    """Whether a word is the path of a bundle, not a run.
 
     Raises:
-        UsageError: it is called as bundles are, and nothing is there.
+        UsageError: it has the ending of a bundle, and no such file exists.
     """
     exists = os.path.lexists(word)
     if not exists and word.endswith((".zip", FOLDER)):
@@ -149,7 +149,7 @@ def _countersign(path: str, options: dict[str, Any]) -> None:
 
 
 def _lines(path: Path, what: str, statement: Statement, signed_by: tuple[str, ...]) -> Iterator[str]:
-    """What was written, for people."""
+    """Yields what was written, for people."""
     title = " ".join(filter(None, (statement.suite.name, statement.suite.version)))
     yield one_line(f"{path}: {what} of run {statement.run}, {title} on {statement.target.name}")
     for split, claim in sorted(statement.claims.items()):

@@ -1,4 +1,4 @@
-"""`proctor bench`: latencies and metrics of calls that were recorded, one file beside another."""
+"""`proctor bench`: shows latencies and metrics of recorded calls, several files side by side."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def command(
 
     A FILE (- is stdin) is a dump of a Bench, its partial file, an exported run, or JSON Lines of calls such
     as {"latency_ms": 81.5, "success": true, "accuracy": 1, "tags": {"variant": "small"}}. Only successful
-    calls are in the numbers; what a metric is when failed calls count as 0 stands beside them. Lines that
-    cannot be used are told and left out. Exit codes: 4 for a file that cannot be read, 5 for one in which
-    nothing can be used.
+    calls are in the numbers; beside them is each metric with failed calls counted as 0. Lines that cannot be
+    used are reported and left out. Exit codes: 4 for a file that cannot be read, 5 for one in which nothing
+    can be used.
 
     \b
     proctor bench small.json large.json --by kind --metric accuracy -o kinds.svg

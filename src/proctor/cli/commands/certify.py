@@ -1,4 +1,4 @@
-"""`proctor certify`: a certificate and a badge of a run, of a target or of a judge."""
+"""`proctor certify`: writes a certificate and a badge of a run, a target or a judge."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ class _InSections(click.Command):
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Write a certificate: of RUN or BUNDLE, of a target, or of a judge.
 
-    RUN is named as in `proctor runs`: by its id, `last` or a tag. BUNDLE is the path of a bundle. What is
-    certified of either is what can be derived from the bundle again.
+    RUN is named as in `proctor runs`: by its id, `last` or a tag. BUNDLE is the path of a bundle. Certified
+    is only what can be derived from the bundle again.
 
     \b
     proctor certify last -o certificate.json -o certificate.md -o badge.svg
@@ -150,7 +150,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
 
 def _kind(options: dict[str, Any]) -> str:
-    """What is to be certified.
+    """Return the kind of certificate: `run`, `target` or `judge`.
 
     Raises:
         UsageError: nothing is named, or more than one thing.

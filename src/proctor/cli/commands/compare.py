@@ -61,9 +61,9 @@ if TYPE_CHECKING:
 def command(runs: tuple[str, ...], store: str | None, **options: Any) -> int:
     """Compare runs of one suite, pair by pair of the same case and repeat.
 
-    A run is named as in `proctor runs`: by its id, `last` or a tag. Of two, the difference in passed cases is
-    told with its 95 % interval, its test, and every case that flipped. Of more, each is ranked. One word
-    alone is a group, or a run of it: the runs of one suite that one command made.
+    A run is named as in `proctor runs`: by its id, `last` or a tag. Two runs give the difference in passed
+    cases with its 95 % interval, its test, and every case that flipped; more are ranked. A single argument is
+    a group, or a run of it: the runs of one suite that one command made.
 
     \b
     proctor runs tag last baseline

@@ -1,4 +1,4 @@
-"""`proctor hash`: the digest by which a suite is published."""
+"""`proctor hash`: prints the digest by which a suite is published."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from proctor.services.suites.suite_argument import Locator, NoSuchSuite
 def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> None:
     """Print `sha256:…  path` for each SUITE.
 
-    For dialect pramana this is the hash that the dialect publishes, over the sorted cases as they are
-    written; for the others it is the digest over what is sent and how it is judged. Neither depends on the
-    order of the cases or on spaces.
+    For the format pramana this is the published hash, over the sorted cases as they are written; for other
+    formats it is the digest over the inputs and how answers are graded. Neither depends on the order of the
+    cases or on spaces.
     """
     locator = Locator(is_saved=is_saved(store), environ=os.environ, config=load_cli_config(), dialect=dialect)
     for word in suite:
@@ -36,24 +36,24 @@ def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> N
             continue
         tell_located(located)
         for path in located.paths:
-            loaded = load(path, dialect=dialect, options=load_cli_config().reading(path))
-            if loaded.suite.dialect == "pramana":  # over the lines as they stand: a new version needs it
+            load_result = load(path, dialect=dialect, options=load_cli_config().reading(path))
+            if load_result.suite.dialect == "pramana":  # over the lines as they stand: a new version needs it
                 lines = b"".join(lines_of(source_of(path)))
                 show([f"{hash_text(lines, str(path))}  {path}"])
                 continue
-            if loaded.errors:
-                raise SuiteError(loaded.errors)
-            show([f"{loaded.suite.digest}  {path}"])
+            if load_result.errors:
+                raise SuiteError(load_result.errors)
+            show([f"{load_result.suite.digest}  {path}"])
 
 
 def _stored_digest(word: str, store: str | None, missing: NoSuchSuite) -> str:
-    """The hash of a saved suite, or else its digest; raises what is given where there is no such suite."""
+    """Returns the hash of a saved suite, else its digest; raises `missing` where there is no such suite."""
     from proctor.services.suites.save_and_open import stored_suite
 
     if not store_path(store).exists():
         raise missing
-    with open_store(store) as opened:
-        suite = stored_suite(opened, word)
+    with open_store(store) as store_with_suite:
+        suite = stored_suite(store_with_suite, word)
     if suite is None:
         raise missing
     return suite.suite_hash or suite.digest

@@ -1,4 +1,4 @@
-"""`proctor keys`: keys to sign with, and keys of others that are trusted."""
+"""`proctor keys`: makes and lists signing keys, and trusts keys of others."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def show_key(name: str, keys: str | None) -> None:
 def trust(file: str, name: str | None, keys: str | None) -> None:
     """Trust the public key in FILE, or in what `-` reads, from now on.
 
-    Get the file from its owner and compare the fingerprint by another way. A key that comes with a bundle
-    says nothing of who made the bundle.
+    Get the file from its owner and compare the fingerprint over another channel. A key that comes with a
+    bundle does not show who made the bundle.
     """
     place = keys_path(keys)
     text = _read_public_key(file)
@@ -139,7 +139,7 @@ def distrust(key: str, keys: str | None) -> None:
 
 
 def _read_public_key(file: str) -> str:
-    """The text of a file that is to have a public key.
+    """Read a file that should have a public key.
 
     Raises:
         UsageError: it is a bundle or a private key, or cannot be read.

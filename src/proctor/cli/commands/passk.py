@@ -1,4 +1,4 @@
-"""`proctor passk`: pass@k and pass^k of answers that are graded, or code to be graded first."""
+"""`proctor passk`: shows pass@k and pass^k of graded answers, or grades code first."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from proctor.eval.passk.files import AnswerFile, Answers
 
 _MAX_NAMED = 5
-"""Tasks that are named in a warning; of more, how many."""
+"""The most tasks that a warning names."""
 _FIRST_LINE_S = 2.0
 _LINE_EVERY_S = 5.0
 
 
 class Column(NamedTuple):
-    """Answers with what they came to."""
+    """A column of the table: answers with their pass@k."""
 
     label: str
     file: AnswerFile
@@ -75,9 +75,9 @@ def command(
     {"task_id": "a", "passed": true}; or it is an exported run with repeats, a dump of
     PassAtKResult.to_dict(), or what --json printed. With --problems its lines are {"task_id": "a",
     "completion": "…"}, which are run in a sandbox with the problem's tests. An answer that could not be
-    graded is told and does not count. Exit codes: 2 if Ctrl-C ended the grading, and what was graded by then
-    is shown, 3 if nothing could be graded, 4 for a file that cannot be read, 5 for one in which nothing can
-    be used.
+    graded is reported and does not count. Exit codes: 2 if Ctrl-C ended the grading (what was graded so far is
+    shown), 3 if nothing could be graded, 4 for a file that cannot be read, 5 for one in which nothing can be
+    used.
 
     \b
     proctor passk base.jsonl tuned.jsonl --k 1,10 -o passk.svg
@@ -117,10 +117,10 @@ def _problems(path: str) -> dict[str, dict[str, Any]]:
     from proctor.eval.jsonl_rows import DroppedRow
     from proctor.eval.passk.files import read_problems
 
-    dropped: list[DroppedRow] = []
+    dropped_rows: list[DroppedRow] = []
     with open_input(path) as where:
-        problems = read_problems(where, dropped)
-    warn_dropped(path, dropped)
+        problems = read_problems(where, dropped_rows)
+    warn_dropped(path, dropped_rows)
     if not problems:
         raise NothingSelected(
             f"{path}: error: No problem is in it: no line with task_id, test and entry_point."
@@ -154,7 +154,7 @@ def _read(path: str, problems: Mapping[str, Mapping[str, Any]] | None) -> Answer
 
 
 def _warn(path: str, tasks: Sequence[str] | Mapping[str, Any], singular: str, plural: str) -> None:
-    """Say on stderr what is the matter with some tasks."""
+    """Prints a warning about some tasks."""
     names = [one_line(name) for name in tasks]
     if len(names) == 1:
         echo(f"{path}: warning: Task {names[0]!r} {singular}.", err=True)
@@ -167,11 +167,11 @@ def _warn(path: str, tasks: Sequence[str] | Mapping[str, Any], singular: str, pl
 
 
 def _grade(files: Sequence[AnswerFile], workers: int, limits: Mapping[str, Any]) -> ExitCode:
-    """Grade completions in a sandbox; what is graded when Ctrl-C ends that counts.
+    """Grade completions in a sandbox; after Ctrl-C, those graded so far count.
 
     Raises:
-        CannotScore: of a file none of the answers could be graded.
-        KeyboardInterrupt: of no file one is graded yet.
+        CannotScore: none of the answers of a file could be graded.
+        KeyboardInterrupt: it came before the first answer was graded.
     """
     answer_sets = [(file, answers) for file in files for answers in file.answers]
     code = ExitCode.OK
@@ -206,10 +206,10 @@ def _run(file: AnswerFile, answers: Answers, workers: int, limits: Mapping[str, 
 
 
 class Progress:
-    """Tells on stderr how far the grading is, once it has taken a while."""
+    """Prints the progress of grading on stderr, once it has taken a while."""
 
     def __init__(self, path: str, total: int, patience_s: float = _FIRST_LINE_S) -> None:
-        """Says nothing yet.
+        """Prints nothing before `patience_s` seconds.
 
         Args:
             path: the file.
@@ -249,10 +249,10 @@ def _default_ks(fewest: Sequence[int]) -> list[int]:
 
 
 def _check_ks(files: Sequence[AnswerFile], ks: Sequence[int] | None) -> None:
-    """Refuse, before anything is graded, ks of which none can be told.
+    """Refuse, before anything is graded, ks that no file has enough answers for.
 
     Raises:
-        UsageError: none can be told of any file.
+        UsageError: no file has enough answers for any of them.
     """
     max_answers = max(answers.fewest for file in files for answers in file.answers)
     if ks and 0 < max_answers < ks[0]:
@@ -262,7 +262,7 @@ def _check_ks(files: Sequence[AnswerFile], ks: Sequence[int] | None) -> None:
 
 
 def _tell_missing(columns: Sequence[Column], ks: Sequence[int]) -> None:
-    """Say which k cannot be told of some column."""
+    """Prints a warning for each column that has too few answers for some k."""
     for column in columns:
         count = column.result.samples_per_problem
         missing = ", ".join(f"pass@{k}" for k in ks if count < k)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _OPTIONAL_VALUES = {"--resume": "", "--keep-workspaces": "all", "--attest": ""}
 """Flags whose value may be left out, and what that stands for."""
 _BEHIND = "proctor.behind"
-"""Under this name the context has the words that stand right behind such flags, each with its flag."""
+"""The key in the context's `meta` for the words right behind such flags, each with its flag."""
 
 
 class _RunCommand(ConfigDefaultsCommand):
@@ -265,7 +265,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
 
 def _run_attester(ctx: click.Context, options: dict[str, Any]) -> RunAttester | None:
-    """What writes the bundles of the runs, if they are to have any."""
+    """Returns what writes the bundles of the runs; None without --attest."""
     if options["attest"] is None:
         for name in ("public", "sign_key"):
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:

@@ -116,9 +116,9 @@ def show_run(
 def _select_rows(
     store: Store, run: Run, cases: Sequence[str], *, failures: bool, reveal: bool
 ) -> Iterable[Row]:
-    """The trials of some cases, of all where none are named; those that did not pass, where they are wanted.
+    """Returns the trials of some cases, or of all; with `failures` only those that did not pass.
 
-    Who sees which of the held-out ones failed knows their pass rate; the verdict of one case is not it.
+    Failures of held-out cases show their pass rate, so they count as an access; the verdict of one does not.
     """
     if cases:
         _record_accesses(store, run, cases, reveal=reveal)
@@ -133,7 +133,7 @@ def _select_rows(
 
 
 def _record_accesses(store: Store, run: Run, cases: Sequence[str], *, reveal: bool) -> None:
-    """Keep the looks at the holdout that showing these cases is.
+    """Record the accesses to the holdout that showing these cases is.
 
     Raises:
         UsageError: there is none of them.
@@ -165,7 +165,7 @@ def _trial_lines(run: Run, rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _describe_origin(run: Run) -> Iterator[str]:
-    """Where the run came from, where that is not here, and where workspaces of it still are."""
+    """Yields where the run was imported from, and where workspaces of it are."""
     if run.imported is not None:
         yield f"Imported from a bundle that is {_STANDING_TEXTS[run.imported]}."
     folder = workspaces_folder(os.environ) / run.id
@@ -197,7 +197,7 @@ def export(run: tuple[str, ...], output: str, reveal: bool, store: str | None) -
 @reveal_option
 @store_option
 def export_labels(run: str, output: str | None, reveal: bool, store: str | None) -> None:
-    """Write what people said of RUN's answers.
+    """Write the human labels of RUN's answers.
 
     Each line is as `proctor certify --judge T --labels FILE` reads it. Labels stay when their run is deleted;
     RUN is then its whole id. Those of held-out answers count as an access to the holdout, and their notes
@@ -220,7 +220,7 @@ def export_labels(run: str, output: str | None, reveal: bool, store: str | None)
 
 
 def _run_with_labels(store: Store, word: str) -> Run | None:
-    """The run of that word; None for one that was deleted and has labels."""
+    """Returns the run that a word names; None for one that was deleted and has labels."""
     try:
         return store.run(word)
     except StoreError:

@@ -1,4 +1,4 @@
-"""`proctor suites`: saved suites and their versions."""
+"""`proctor suites`: saves, lists, shows, compares, exports and deletes suites and their versions."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def compare(suites: tuple[str, ...], exit_code: bool, as_json: bool, store: str 
 
 
 def _parse_pair(store: Store, words: tuple[str, ...]) -> tuple[str, str]:
-    """The two suites that words stand for."""
+    """Returns the two suites that the arguments name."""
     name, *versions_named = words
     if len(versions_named) == 1 and not _is_version(versions_named[0]):
         return name, versions_named[0]
@@ -183,7 +183,7 @@ def _is_version(word: str) -> bool:
 
 
 def _compare(suites: Suites, words: tuple[str, ...], *, as_json: bool, use_exit_code: bool) -> ExitCode:
-    """Tell what lies between two suites; the exit code says whether anything does, if it is to."""
+    """Prints how two suites differ; with `use_exit_code` the exit code is 1 where they do."""
     with suites.opened(words[0]) as old, suites.opened(words[1]) as new:
         _print_problems((*old.problems, *new.problems))
         difference = diff(old.suite, _cases(old), new.suite, _cases(new))
@@ -254,7 +254,7 @@ def delete(name: tuple[str, ...], yes: bool, store: str | None) -> None:
 
 
 def _versions_to_delete(store: Store, word: str) -> list[Kept]:
-    """The versions that a word names."""
+    """Returns the versions that a word names."""
     suite = _find_version(store, word)
     versions = kept(store, suite.name)
     if word == suite.name:
@@ -275,11 +275,11 @@ def _check_without_runs(versions: list[Kept]) -> None:
         )
 
 
-# --- words -------------------------------------------------------------------------------------------------
+# --- finding versions --------------------------------------------------------------------------------------
 
 
 def _find_version(store: Store, word: str) -> Suite:
-    """The version that a word names.
+    """Find the version that a word names.
 
     Raises:
         UsageError: there is none.

@@ -115,7 +115,7 @@ def check(target: tuple[str, ...], timeout_s: float, max_answer_bytes: int) -> i
 
 
 def _find_spec(names: Names, word: str, params: Params) -> TargetSpec | SuiteError:
-    """A target, or what is wrong with it; the others can be asked all the same."""
+    """Returns a target, or what is wrong with it, so that the others are still checked."""
     names.names()  # a file that cannot be read is no matter of one target
     try:
         return names.spec(word, params)

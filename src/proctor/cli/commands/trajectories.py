@@ -1,4 +1,4 @@
-"""`proctor trajectories`: what search loops tried, repeated and reached."""
+"""`proctor trajectories`: shows what search loops tried, repeated and reached."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def command(
 
     A line of FILE (- is stdin) is {"iter": 3, "proposal": {"knob": "lr", "new_value": 0.1}, "decision":
     "keep", "val_bpb": 1.31}; the first may be a header with "baseline_val_bpb". Lines that cannot be used
-    are told and left out. Exit codes: 4 for a file that cannot be read, 5 for one in which nothing can be
+    are reported and left out. Exit codes: 4 for a file that cannot be read, 5 for one in which nothing can be
     used.
 
     \b

@@ -1,4 +1,4 @@
-"""`proctor verify`: bundles checked, and their numbers derived again."""
+"""`proctor verify`: checks bundles, and derives their numbers again."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from proctor.verdicts import worst
 def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, keys: str | None) -> int:
     """Check every byte of each BUNDLE and recompute its pass rate.
 
-    BUNDLE is a folder or an archive that `proctor attest` wrote, or the proof of one trial. Checked are the
-    list of files, all hashes, the signatures, both trees, and that every trial is there. Answers are graded
-    again where a grader calls no model; nothing in a bundle is ever run.
+    BUNDLE is a folder or an archive that `proctor attest` wrote, or the proof of one trial. The check covers
+    the list of files, all hashes, the signatures, both trees, and that no trial is missing. Answers are
+    graded again where a grader calls no model; nothing in a bundle is ever run.
 
-    Exit code 1 means that something is wrong, and the first thing that is; 4 that there is no bundle.
+    Exit code 1 means that the bundle is wrong (the first defect is printed), 4 that there is no bundle.
 
     \b
     proctor verify bundle.zip
@@ -79,7 +79,7 @@ _DEFAULTS = {
     "judge_rule": "majority",
     "split": "all",
 }
-"""What need not be said."""
+"""Values that are not printed."""
 _STANDING_TEXTS = {
     "unknown": "signed by an unknown key",
     "unsigned": "unsigned",
@@ -136,17 +136,17 @@ def _bundle_lines(verification: Verified) -> Iterator[str]:
 def _proof_lines(verification: VerifiedProof) -> Iterator[str]:
     proved = verification.proved
     trial = proved.trial.trial
-    which = f"case {one_line(trial.case_id)}" + (f", repeat {trial.repeat}" if trial.repeat else "")
+    trial_name = f"case {one_line(trial.case_id)}" + (f", repeat {trial.repeat}" if trial.repeat else "")
     yield from _open_question(verification.standing)
     yield f"{one_line(verification.path)} holds: this trial is in the bundle that it names."
     yield ""
-    yield f"trial      {which}: {proved.trial.verdict.value}"
+    yield f"trial      {trial_name}: {proved.trial.verdict.value}"
     yield from _describe_run(proved.statement)
     yield from _describe_signatures(verification.standing, verification.signatures)
 
 
 def _open_question(standing: Standing) -> Iterator[str]:
-    """What a missing signature leaves open, in one line."""
+    """Yields one line on what a missing signature leaves open."""
     if standing != "trusted":
         yield (
             f"{_STANDING_TEXTS[standing].capitalize()}: anyone could have made all of it, so nothing shows "
@@ -165,7 +165,7 @@ def _describe_run(statement: Statement) -> Iterator[str]:
 
 
 def _describe_cases(verification: Verified) -> str:
-    """How many cases were asked, and all that decides which these are and when they pass."""
+    """Returns how many cases were run, and every setting that decides which, and when they pass."""
     run, case_count = verification.run, verification.statement.claims["all"].cases
     settings, suite, rule = run.settings, run.suite, run.suite.split_rule
     rules = [] if rule is None else [f"held out {rule.ratio:g} by {rule.method}, seed {rule.seed}"]

@@ -1,4 +1,4 @@
-"""Stored runs to facts: which runs are meant, whether they can be compared, and what their trials came to."""
+"""Reads stored runs for a comparison: finds them, checks that they are comparable, collects outcomes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from proctor.services.runs.reading.report import calibrations_of, keep_look, row
 from proctor.suite_diff import diff
 
 _PROGRESS_EVERY = 1000
-"""Trials between two words on how far it is."""
+"""In trials."""
 
 
 def runs_of(store: Store, words: Sequence[str]) -> list[Run]:
-    """The runs that words name; one word alone names the runs that one command started together.
+    """Find the runs that words name; one word alone names the runs that one command started together.
 
     Args:
         store: where they are.
@@ -102,13 +102,13 @@ def load_outcomes(
     by_digest: bool = False,
     on_progress: Callable[[int, int], None] = lambda _count, _total: None,
 ) -> list[RunFacts]:
-    """What the trials of runs came to, counted again from the store; a run that is named twice is read once.
+    """Collect the outcomes of runs from their stored trials; a run that is named twice is read once.
 
     Args:
         store: where they are.
         runs: the runs.
         by_digest: find cases by what is sent and how it is judged.
-        on_progress: how many trials were read of how many.
+        on_progress: called with the number of trials read, and of all.
 
     Raises:
         StoreError: the store cannot be read.
@@ -131,9 +131,9 @@ def load_outcomes(
 
 
 def compare_pairwise(runs: Sequence[RunFacts], *, split: Split, by: By) -> Compared:
-    """Two runs, or the ranks of several and each of them with each other one.
+    """Compare two runs, or rank several and compare each with each other.
 
-    Without a rule, looks, and what is known of judges.
+    The report has no rule, no accesses to holdouts and no judges: the caller adds them.
 
     Args:
         runs: at least two, the earlier one first.
@@ -165,7 +165,7 @@ def _check_split(runs: Sequence[RunFacts], split: Split) -> None:
 
 
 def about_judges(store: Store, runs: Sequence[RunFacts]) -> tuple[str, ...]:
-    """What is known of the judges that spoke in these runs, in sentences, each once.
+    """Describe the calibration of the judges of these runs, in sentences, each once.
 
     Raises:
         StoreError: the store cannot be read.
@@ -181,13 +181,13 @@ def about_judges(store: Store, runs: Sequence[RunFacts]) -> tuple[str, ...]:
 
 
 def looked_at(store: Store, runs: Sequence[RunFacts], split: Split) -> int | None:
-    """Count a look at each run whose held-out cases are in what is shown; to be called once by a command.
+    """Record an access to the holdout of each run that shows held-out cases; each command calls this once.
 
     Returns:
-        How often the holdout of the last of them was looked at by now; None when nothing is held out.
+        How often the holdout of the last of them was accessed so far; None when nothing is held out.
 
     Raises:
-        StoreError: the look cannot be kept.
+        StoreError: the access cannot be recorded.
     """
     with_holdout = holdout_runs(runs, split)
     for run in with_holdout:
@@ -196,7 +196,7 @@ def looked_at(store: Store, runs: Sequence[RunFacts], split: Split) -> int | Non
 
 
 def holdout_runs(runs: Sequence[RunFacts], split: Split) -> list[Run]:
-    """The runs whose held-out cases are in what is shown, each once."""
+    """Returns the runs whose held-out cases are shown, each once."""
     runs_by_id = {
         facts.run.id: facts.run
         for facts in runs

@@ -1,4 +1,4 @@
-"""The words of `proctor drift` to stored runs, and these to what became of a target over time."""
+"""Finds the runs that `proctor drift` follows, and reads them for the drift of a target over time."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{6,64}")
 _AGO = re.compile(r"([1-9][0-9]{0,5})([hdw])")
 _HOURS = {"h": 1, "d": 24, "w": 168}
 _MAX_LISTED = 8
-"""So many suites with their targets are named where nothing fits."""
+"""The most pairs of suite and target that a message lists."""
 
 
 class DriftRequest(Struct, frozen=True, kw_only=True):
-    """Which runs are looked at."""
+    """Which runs are followed."""
 
     suite: str | None = None
-    """None stands for the only one that has runs; so it does for the target."""
+    """None stands for the only suite that has runs; the same holds for the target."""
     target: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     baseline: str | None = None
-    """The run that the others are held against: an id, a beginning of one, `last`, or a tag."""
+    """The run that the others are compared with: an id, a beginning of one, `last`, or a tag."""
 
 
 class RunSelection(Struct, frozen=True, kw_only=True):
@@ -49,11 +49,11 @@ class RunSelection(Struct, frozen=True, kw_only=True):
 
     runs: tuple[Run, ...]
     notes: tuple[str, ...]
-    """Sentences that tell which others were left out."""
+    """Sentences on which other runs were left out, and why."""
 
 
 def moment(word: str, now: datetime, *, ends: bool = False) -> datetime:
-    """A date such as `2026-10-03`, a time such as `2026-10-03T14:00`, or so long ago, such as `30d`.
+    """Parse a date such as `2026-10-03`, a time such as `2026-10-03T14:00`, or an age such as `30d`.
 
     Args:
         word: what the user wrote; times without a zone are UTC.
@@ -81,7 +81,7 @@ class DriftQuery:
     """Finds the runs of one store, and reads them."""
 
     def __init__(self, store: Store, environ: Mapping[str, str], config: Config) -> None:
-        """Reads nothing yet.
+        """Takes the store and how suites are read.
 
         Args:
             store: where runs are.
@@ -93,7 +93,7 @@ class DriftQuery:
         self._config = config
 
     def find(self, request: DriftRequest) -> RunSelection:
-        """The runs that are wanted.
+        """Find the runs of the request.
 
         Raises:
             NothingSelected: fewer than two runs fit; says which there are.
@@ -133,15 +133,15 @@ class DriftQuery:
     def read(
         self, selection: RunSelection, on_progress: Callable[[int, int], None] = lambda _count, _all: None
     ) -> Drifted:
-        """What the runs show. Shows a holdout's pass rate, where they have one, and counts that as one look.
+        """Read the runs, and record one access to their holdout where its pass rate is shown.
 
         Args:
             selection: the runs.
-            on_progress: told how many of how many are read.
+            on_progress: called with the number of runs read, and of all.
 
         Raises:
-            NothingSelected: in fewer than two of them anybody was asked.
-            StoreError: the store cannot be read, or the look not be kept.
+            NothingSelected: fewer than two of them called the target.
+            StoreError: the store cannot be read, or the access not be recorded.
         """
         drifted = self.gathered(selection, on_progress)
         holdout_run = held_out(drifted)
@@ -153,10 +153,10 @@ class DriftQuery:
     def gathered(
         self, selection: RunSelection, on_progress: Callable[[int, int], None] = lambda _count, _all: None
     ) -> Drifted:
-        """The same without a look: whoever shows it counts one for the run of `held_out`.
+        """Read the runs without recording an access: the caller records one for the run of `held_out`.
 
         Raises:
-            NothingSelected: in fewer than two of them anybody was asked.
+            NothingSelected: fewer than two of them called the target.
             StoreError: the store cannot be read.
         """
         places, special = Places(), self._with_rules(selection.runs[-1])
@@ -206,7 +206,7 @@ class DriftQuery:
         return matches
 
     def _filter_by_target(self, runs: Sequence[Run], word: str, all_runs: Sequence[Run]) -> list[Run]:
-        """The runs on the target that was last called so, else on what the word means now."""
+        """Returns the runs on the target that had this name last, else on the target that has it now."""
         digest = next((target_digest(run.target) for run in runs if run.target.name == word), None)
         if digest is None:
             try:
@@ -252,7 +252,7 @@ class DriftQuery:
 
 
 def held_out(drifted: Drifted) -> Run | None:
-    """The last run whose holdout's pass rate is in what is shown; None where none is."""
+    """Returns the last run whose holdout's pass rate is shown; None where none is."""
     holdout_runs = [step.seen.run for step in drifted.drift.steps if step.seen.holdout]
     return holdout_runs[-1] if holdout_runs else None
 
@@ -277,7 +277,7 @@ def _only_pair(candidates: Sequence[Run], all_runs: Sequence[Run]) -> tuple[str,
 
 
 def _describe_other_targets(latest: Run, all_runs: Sequence[Run]) -> Iterator[str]:
-    """Which runs asked something else under the same names."""
+    """Yields notes on runs with the same names and another target or another version of the suite."""
     same_suite = [run for run in all_runs if run.suite.digest == latest.suite.digest]
     targets = [
         run for run in same_suite if run.target.name == latest.target.name and _pair(run) != _pair(latest)

@@ -1,6 +1,6 @@
-"""Finished runs to bundles: everything in them, or for the public everything but what is held out.
+"""Writes finished runs as bundles: full ones, or public ones without what is held out.
 
-Nothing but the run and the store's own record of it goes in, so that the same run gives the same bytes
+A bundle holds only the run and the store's own record of it, so that the same run gives the same bytes
 wherever and whenever it is attested.
 """
 
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from proctor.bundles.keys import SigningKey
 
 Watch = Callable[[str, int, bytes, bytes, Case | Trial], None]
-"""Told each line that a full bundle has: its file, its index, the line, its leaf, and what it is of."""
+"""Called with each line of a full bundle: its file, its index, the line, its leaf, and its case or trial."""
 
 
 def attest(
     store: Store, run: Run, path: Path, *, public: bool, key: SigningKey | None, notify: Tell | None = None
 ) -> Statement:
-    """Write a run as a bundle, and keep that this shows its holdout to somebody.
+    """Write a run as a bundle, and record that this shows its holdout to somebody.
 
     Args:
         store: where the run is.
@@ -63,7 +63,7 @@ def attest(
         path: a folder, or an archive if it ends in `.zip`; there only when the bundle is whole.
         public: leave out what is held out.
         key: what signs; None for no signature.
-        notify: told lines for the user.
+        notify: called with lines for the user.
 
     Raises:
         UsageError: the run is not finished, or something else is at the path.
@@ -77,7 +77,7 @@ def attest(
 def bundled(
     store: Store, run: Run, path: Path, *, public: bool, key: SigningKey | None, notify: Tell | None = None
 ) -> Statement:
-    """As `attest`, for whoever keeps the looks; what it shows besides is to be counted once."""
+    """As `attest`, but records no access to the holdout: the caller does."""
     check_place(path)
     check_finished(store, run)
     if public and run.suite.split_rule is None and notify is not None:
@@ -89,7 +89,7 @@ def bundled(
 
 
 def check_finished(store: Store, run: Run) -> None:
-    """Refuse a run that is not whole, or not of here.
+    """Refuse a run that is not complete, or was not made here.
 
     Raises:
         UsageError: it was cut short, trials of it are missing, or its answers were imported.
@@ -137,15 +137,15 @@ def signature(payload: bytes, key: SigningKey) -> Signature:
 def passed_into(
     out: Digests, store: Store, run: Run, *, public: bool, notify: Tell | None, on_line: Watch | None = None
 ) -> Statement:
-    """Stream a run through the files of its bundle, once, and give what is stated of it.
+    """Stream a run once through the files of its bundle, and return the statement about it.
 
     Args:
         out: takes the lines of all files but the envelope.
         store: where the run is.
         run: the run, finished.
         public: hide what is held out.
-        notify: told how far it is when it takes long.
-        on_line: told each line.
+        notify: called with progress lines when it takes long.
+        on_line: called with each line.
 
     Raises:
         StoreError: the store cannot be read, or lacks cases or trials of the run.
@@ -184,7 +184,7 @@ def passed_into(
 
 
 def _list_looks_before(store: Store, run: Run) -> Iterator[Look]:
-    """The looks that whoever made the run could have learned from; later ones change no bundle of it."""
+    """Yields the accesses to the holdout before the run; later ones change no bundle of it."""
     return (look for look in store.looks(run.suite.digest) if look.at < run.started_at)
 
 

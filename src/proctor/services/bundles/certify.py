@@ -1,4 +1,4 @@
-"""Runs and bundles to certificates: attested, verified, and only what was derived again is certified."""
+"""Certifies runs and bundles: each is verified first, and only what was derived again is certified."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def certify_bundle(
         path: the bundle.
         trusted_keys: the keys that the user trusts, by their ids.
         terms: what a certificate asks for.
-        force: certify it all the same where it asks for more.
-        store: knows how well judges judge.
-        notify: told how far it is when it takes long.
+        force: certify it although it does not meet the terms.
+        store: where calibrations of judges are.
+        notify: called with progress lines when it takes long.
 
     Raises:
         BundleError: something is wrong with the bundle.
@@ -102,14 +102,14 @@ def _measure(verification: Verified) -> Measured:
 def bundle_of(
     store: Store, run: Run, path: Path, key: SigningKey | None, notify: Tell | None = None
 ) -> Iterator[None]:
-    """The full bundle of a run, which is gone again when the block fails, unless it was there before.
+    """Writes the full bundle of a run, and removes it again when the block fails, unless it was there before.
 
     Args:
         store: where the run is.
         run: the run, finished.
         path: where the bundle goes.
         key: what signs; None for no signature.
-        notify: told how far it is when it takes long.
+        notify: called with progress lines when it takes long.
 
     Raises:
         UsageError: the run is not finished, or something else is at the path.
@@ -130,10 +130,10 @@ def bundle_of(
 
 
 def looked_at(store: Store, run: Run, certified: Certified, *, stays: bool) -> int | None:
-    """Keep that a certificate shows the pass rate of a holdout, and give the looks until now.
+    """Record that a certificate shows the pass rate of a holdout, and return the number of accesses so far.
 
     Args:
-        store: where looks are kept.
+        store: where accesses to holdouts are kept.
         run: the run.
         certified: its certificate.
         stays: the bundle stays, with all that is held out.

@@ -1,4 +1,4 @@
-"""A further signature on a bundle: by whoever has checked it, next to that of its maker."""
+"""Adds a further signature to a bundle: by somebody who has checked it, next to its maker's."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def countersign(
     Args:
         path: the bundle.
         key: what signs. Where its signature is there already, nothing is written.
-        trusted_keys: whom the user trusts.
-        notify: told lines for the user.
+        trusted_keys: the keys that the user trusts, by their ids.
+        notify: called with lines for the user.
 
     Raises:
         BundleError: the bundle is not what it says it is, or was changed while it was checked.

@@ -1,4 +1,4 @@
-"""Bundles to stored runs: verified first, then taken whole or not at all, and never over another run."""
+"""Imports bundles as stored runs: verified first, then completely or not at all, never over another run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from proctor.services.runs.reading.report import rows_of
 from proctor.services.suites.builtin_suites import BUILTIN
 
 TAG = "imported"
-"""What the tag of an imported run begins with; how its bundle was signed follows."""
+"""The prefix of an imported run's tag; how its bundle was signed follows."""
 
 
 class Imported(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ def import_bundle(store: Store, path: Path, options: ImportOptions, notify: Tell
         store: where it is stored.
         path: the bundle.
         options: what the user asks of it.
-        notify: told how far it is when it takes long.
+        notify: called with progress lines when it takes long.
 
     Raises:
         BundleError: it is not what it says it is, not signed as it has to be, or has the id of another run
@@ -119,7 +119,7 @@ def _store_trials(store: Store, run: Run, bundle: Bundle, statement: Statement, 
 
 
 def _undo(store: Store, run: Run | None, suite: Suite, versions_before: set[tuple[str, str | None]]) -> None:
-    """Leave the store as it was; what cannot be undone now is undone by the next import of the bundle."""
+    """Removes what was stored; what cannot be removed now is removed by the next import of the bundle."""
     with suppress(ProctorError):
         if run is not None:
             store.delete(run.id)
@@ -146,7 +146,7 @@ def _is_same(store: Store, run: Run, bundle: Bundle, verification: Verified) -> 
 
 
 def _without_place(suite: Suite) -> Suite:
-    """The header without what a store or a place gives it."""
+    """Returns the header without what differs from store to store: version, folder and defaults."""
     name = suite.name.removeprefix(BUILTIN)  # which bundles of earlier versions do not have
     return replace(suite, name=name, version=None, content="", folder="", defaults=Defaults())
 

@@ -1,6 +1,6 @@
-"""A verified bundle's suite and trials to a store: read once more, and held against the digests meanwhile.
+"""Reads a verified bundle's suite and trials once more for a store, and compares them with the digests.
 
-A bundle lies where others may write. What is taken is what was verified, or nothing.
+A bundle lies where others may write. Only what was verified is imported, or nothing.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ T = TypeVar("T")
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 """As `request.new_id` makes them."""
 _MAX_NAME_LENGTH = 200
-"""More characters no list of runs has room for."""
+"""In characters; lists of runs have no room for longer names."""
 
 
 class ImportOptions(Struct, frozen=True, kw_only=True):
-    """What a user asks of a bundle before anything of it is taken."""
+    """What a user requires of a bundle before it is imported."""
 
     trusted: Mapping[str, Trusted] = {}
     """The keys that the user trusts, by their ids."""
@@ -56,7 +56,7 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
 
 
 def verified(path: Path, options: ImportOptions, notify: Tell | None = None) -> Verified:
-    """What verifying a bundle gives.
+    """Verify a bundle, and check that it is signed as the options require.
 
     Raises:
         BundleError: it is not what it says it is, or not signed as it has to be.
@@ -122,10 +122,10 @@ def describe_signatures(verification: Verified) -> str:
 
 
 def import_suite(store: Store, bundle: Bundle, verification: Verified, options: ImportOptions) -> Suite:
-    """Save a bundle's suite in a store, beside what is there under its name.
+    """Save a bundle's suite in a store, as a further version where its name is taken.
 
-    Of a public bundle the cases that it shows are saved, as a suite of their own that is not split. How the
-    suite wants to be run where nobody says is left out: that is not for a stranger to say.
+    Of a public bundle the cases that it shows are saved, as a suite of their own that is not split. The
+    suite's defaults for runs are left out: a stranger may not choose targets and settings here.
 
     Raises:
         BundleError: it was changed since it was verified.

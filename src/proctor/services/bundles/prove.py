@@ -1,4 +1,4 @@
-"""One trial of a stored run written as a proof, without the others."""
+"""Writes one trial of a stored run as a proof, without the others."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class ProofCollector:
-    """Which trial is proved, and where."""
+    """Collects the lines of one trial and the hashes of all others, for its proof."""
 
     def __init__(self, case_id: str, repeat: int, path: Path) -> None:
-        """Nothing is found yet.
+        """Takes the trial to prove, and where to write the proof.
 
         Args:
             case_id: its case.
@@ -40,7 +40,7 @@ class ProofCollector:
         self._match: tuple[tuple[int, bytes], tuple[int, bytes]] | None = None
 
     def observe(self, name: str, index: int, line: bytes, leaf: bytes, record: Case | Trial) -> None:
-        """See each line go by; a trial comes after its case."""
+        """Takes the next line of the bundle; a trial comes after its case."""
         self._leaves[name == TRIALS].append(leaf)
         if isinstance(record, Case):
             self._case = (index, line)
@@ -49,7 +49,7 @@ class ProofCollector:
             self.held_out = record.split == "holdout"
 
     def lines(self) -> tuple[ProvedLine, ProvedLine] | None:
-        """The trial and its case with what leads from them; None when it did not go by."""
+        """Returns the trial and its case with their inclusion paths; None when the run has no such trial."""
         if self._match is None:
             return None
         (trial_at, trial), (case_at, case) = self._match
@@ -76,7 +76,7 @@ def prove(
         collector: the trial and the file.
         public: with the envelope of the public bundle instead of the full one.
         key: what signs; None for no signature.
-        notify: told how far it is when it takes long.
+        notify: called with progress lines when it takes long.
 
     Raises:
         UsageError: the run is not finished or has no such trial, or something else is at the path.

@@ -1,7 +1,7 @@
-"""Scores that nobody can derive from the answer alone: what judges, embedding models and programs said.
+"""Checks scores that depend on recorded judgments: those of judges, embedding models and programs.
 
-A judge's recorded replies are read again by the grader that asked for them, and the score must be the one to
-which they lead. That a judge did reply so, nothing here can know.
+A judge's recorded replies are read again by the grader that asked for them, and must lead to the recorded
+score. Whether the judge really replied so cannot be checked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from proctor.verdicts import is_below_gate
 
 
 class _RecordedJudge:
-    """A judge that gives the replies that are recorded of it, one after the other, and then none."""
+    """A judge that returns its recorded replies one after the other, and then raises TargetError."""
 
     def __init__(self, name: str, judgments: Sequence[Judgment]) -> None:
         self._replies = iter([judgment.raw for judgment in judgments if judgment.judge == name])
@@ -34,7 +34,7 @@ class _RecordedJudge:
 
 
 def with_judges(grading_input: Graded, run: Run, judgments: Sequence[Judgment]) -> Graded:
-    """What the grader saw, with the run's judges, who reply to it as they are recorded to have done."""
+    """Returns the grader's input with the run's judges replaced by their recorded replies."""
     judges = {
         spec.name: Judge(name=spec.name, target=_RecordedJudge(spec.name, judgments))
         for spec in judges_of(run)
@@ -58,7 +58,7 @@ def _reply_key(judgment: Judgment) -> tuple[str | None, ...]:
 
 
 def check_judgments(place: str, recorded: Sequence[Judgment], derived: Sequence[Judgment]) -> None:
-    """Hold judgments against what was read of the same replies again.
+    """Compare judgments with what the same replies give when they are read again.
 
     Raises:
         Defect: one is not what its reply says.
@@ -70,7 +70,7 @@ def check_judgments(place: str, recorded: Sequence[Judgment], derived: Sequence[
 
 
 def check_implied(place: str, assertion: Assertion, grader: Grader, recorded: Score) -> None:
-    """Hold the outcome of a score against its value, where these go together.
+    """Check that the outcome of a score follows from its value, where the value decides it.
 
     Raises:
         Defect: they do not.
@@ -91,7 +91,7 @@ def check_implied(place: str, assertion: Assertion, grader: Grader, recorded: Sc
 
 
 def _passes(assertion: Assertion, grader: Grader, value: float) -> bool | None:
-    """Whether a value passes; None where the value does not tell."""
+    """Whether a value passes; None where the value does not decide."""
     if assertion.pass_at is not None:
         return reaches(value, assertion.pass_at)
     if assertion.params.get("rule") == "mean":

@@ -1,8 +1,8 @@
-"""Recorded answers graded again, and the scores of a bundle held against what comes of it.
+"""Grades the recorded answers of a bundle again, and compares the scores.
 
-Graders that ask nobody give the same again, and those that asked judges do with the replies as recorded. What
-an embedding model or a program said is not asked for again, and nothing of a bundle is ever run: such scores
-are counted as they stand, and must follow from what stands beside them, as far as that can be told.
+Graders that call no model give the same score again, and those with judges do with the recorded replies.
+Embedding models and programs are not called again, and nothing of a bundle is ever run: their scores are
+counted as recorded, and only checked for consistency.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from proctor.services.runs.execution.open_targets import specs_of
 T = TypeVar("T")
 
 _KILLED_COST_S = 5.0
-"""What a score costs whose grader was ended."""
+"""Counted as lost for each score whose grader was killed."""
 _MAX_LOST_S = 20.0
-"""After so many seconds that led to nothing a grader is not run any more."""
+"""A grader that has lost this many seconds is not run any more."""
 _TIMEOUT_COST_S = 0.25
-"""What a search costs that its grader ended itself."""
+"""Counted as lost for each search that its grader ended itself."""
 _TIMEOUT_PHRASE = "did not end within"
 
 
 class Deriving:
-    """Holds the scores of trials against their answers, case by case."""
+    """Checks that the scores of trials follow from their answers, case by case."""
 
     def __init__(self, run: Run, isolation: BlockingIsolation) -> None:
-        """Nothing is graded yet.
+        """Takes the run and what runs its graders.
 
         Args:
             run: the run that they are of.
@@ -55,16 +55,16 @@ class Deriving:
         self._run = run
         self._isolation = isolation
         self._lost_s: defaultdict[str, float] = defaultdict(float)
-        """What led to nothing, by the graders."""
+        """The seconds that each grader used without a result."""
         self._masks = bool(names_in([spec.options.get("env", {}) for spec in specs_of(run)]))
         """Values of variables may have been blotted out of what was done in a workspace."""
         self._grader_classes: dict[str, type[Any] | None] = {}
         self._group: list[tuple[str, Trial]] = []
-        """The trials so far of a case whose answers are graded together, and where they stand."""
+        """The trials so far of a case whose answers are graded together, with their places in the file."""
         self.graded_again = 0
         """How many scores were derived again."""
         self.recounted: Counter[str] = Counter()
-        """How many scores were counted as they stand, by their graders."""
+        """How many scores were counted as recorded, by grader."""
         self.unread = 0
         """How many judgments were not read again from their judges' replies."""
         self._hint = ""
@@ -78,15 +78,15 @@ class Deriving:
         return tuple(sorted(name for name, lost_s in self._lost_s.items() if lost_s))
 
     def check(self, place: str, case: Case, trial: Trial) -> None:
-        """The scores of the next trial; those over all answers of its case with the last of them.
+        """Check the scores of the next trial; scores over all repeats are checked with the last repeat.
 
         Args:
-            place: where the trial stands, for messages.
+            place: where the trial is in the file, for messages.
             case: its case.
             trial: the trial; a case's come one after the other.
 
         Raises:
-            Defect: one is not what the answer comes to.
+            Defect: a score does not follow from the answer.
         """
         over_repeats, names_variables = False, _names_variables(case)
         for nth, assertion in enumerate(case.assertions):
@@ -157,10 +157,10 @@ class Deriving:
     def _derive_score(
         self, assertion: Assertion, grader: Grader, recorded: Score, graded: Graded
     ) -> Score | None:
-        """The score of an answer by its grader, with judges who reply as is recorded.
+        """Grades an answer again, with judges that give their recorded replies.
 
-        None where it needs more than that, where these are replies to something else, or where it takes too
-        long.
+        None where the grader needs more than that, where the replies belong to other prompts, or where it
+        takes too long.
         """
         wants = grader.wants()
         if "embedder" in wants or _runs_programs(assertion, grader) or self._is_masked(graded.case):
@@ -190,7 +190,7 @@ class Deriving:
         return grader
 
     def _run_limited(self, grader: str, work: Callable[[], T], size: int) -> T | None:
-        """What a grader's work gives; None where it takes too long, or has done so too often."""
+        """Returns the result of a grader's work; None where it takes too long, or did so too often before."""
         if self._lost_s[grader] >= _MAX_LOST_S:
             return None
         try:
@@ -200,7 +200,7 @@ class Deriving:
             return None
 
     def _is_masked(self, case: Case) -> bool:
-        """Whether a variable's name may stand in the answer where the grader saw its value."""
+        """Whether the answer may have a variable's name where the grader saw its value."""
         return _names_variables(case) or (case.workspace is not None and self._masks)
 
     def _compare(self, place: str, recorded: Score, derived: Score, again: str) -> None:
@@ -220,7 +220,7 @@ def _score_place(place: str, trial: Trial, nth: int) -> str:
 
 
 def _bind_or_defect(place: str, assertion: Assertion) -> Grader | Defect:
-    """The grader of an assertion, or what is wrong with that."""
+    """Returns the grader of an assertion, or the defect that keeps it from being made."""
     try:
         return understood(place, partial(bind, assertion, GRADERS.get))
     except Defect as defect:
@@ -242,7 +242,7 @@ def _runs_programs(assertion: Assertion, grader: Grader) -> bool:
 
 
 def _run_without_waiting(coroutine: Coroutine[Any, Any, T]) -> T | None:
-    """What a coroutine gives if it waits for nothing; None, and its end, where it does."""
+    """Runs a coroutine and returns its result; closes it and returns None if it waits for something."""
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -254,7 +254,7 @@ def _run_without_waiting(coroutine: Coroutine[Any, Any, T]) -> T | None:
 
 
 def _names_variables(case: Case) -> bool:
-    """Whether the case names one where the digest of the suite would tell if somebody had put it in."""
+    """Whether the case names a variable in a field that the suite's digest covers."""
     if not case.variables:
         return False
     params = [assertion.params for assertion in case.assertions]
@@ -266,9 +266,9 @@ def _names_variables(case: Case) -> bool:
 
 
 def _check_form(place: str, assertion: Assertion, recorded: Score, *, names_variables: bool) -> None:
-    """What every score of an assertion must have, whatever its grader says.
+    """Checks what holds for every score of an assertion, whatever its grader.
 
-    Where variables were filled in, one may stand in the name for a text that only happens to be its value.
+    Where variables were filled in, the name may have a variable for a text that only happens to be its value.
     """
     same(place, "the grader", recorded.grader, assertion.grader)
     if not names_variables:

@@ -1,4 +1,4 @@
-"""A bundle's questions asked again: what is asked of whom, and what came of it beside its own answers."""
+"""Runs a bundle's cases again: plans the request, and compares the new run with the bundle's answers."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ _FIXED_SETTINGS = frozenset({"repeats", "threshold", "judge_repeats", "judge_rul
 
 
 class Asking(Struct, frozen=True, kw_only=True):
-    """What is asked again."""
+    """The run that repeats a bundle's cases."""
 
     request: Request
     verified: Verified
     before: tuple[Said, ...]
-    """The bundle's trials that are asked again."""
+    """The bundle's trials that are repeated."""
     notes: tuple[str, ...]
     """What is left out, in sentences."""
 
 
 class Who(Struct, frozen=True, kw_only=True):
-    """Who is asked, and how; the rest is as the bundle has it."""
+    """The target, judges and settings of the new run; everything else is the bundle's."""
 
     target: str
     judges: tuple[str, ...] = ()
     split: Literal["dev", "holdout", "all"] | None = None
-    """Only this part; None for all that the bundle's run asked."""
+    """Only this part; None for all cases of the bundle's run."""
     settings: Settings = Settings()
-    """Of it concurrency, timeout, retries and budget count."""
+    """Only concurrency, timeout, retries, answer size and budget of it are used."""
 
 
 def asking(
     store: Store, path: Path, import_options: ImportOptions, options: Who, notify: Tell | None = None
 ) -> Asking:
-    """Verify a bundle, save its suite, and say what is to be asked of whom.
+    """Verify a bundle, save its suite, and plan the run that repeats its cases.
 
     Args:
         store: where the suite is saved and the new run will be.
         path: the bundle.
-        import_options: what the user asks of it.
-        options: who is asked.
-        notify: told how far it is when it takes long.
+        import_options: what the user requires of it.
+        options: the target, the judges and the settings.
+        notify: called with progress lines when it takes long.
 
     Raises:
         BundleError: it is not what it says it is, or not signed as it has to be; nothing is saved then.
@@ -87,7 +87,7 @@ def asking(
 
 
 def compared(store: Store, plan: Asking, again: Run) -> Replayed:
-    """Hold the new run against the bundle; where anything of it is held out this is a look.
+    """Compare the new run with the bundle; where held-out cases are in it, record an access to the holdout.
 
     Raises:
         StoreError: the store cannot be read.

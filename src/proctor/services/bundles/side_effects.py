@@ -1,4 +1,4 @@
-"""What a suite from a bundle or a page would do here besides asking the target: nothing of it unasked.
+"""Finds what a suite from a bundle or a page would do here besides calling the target, and refuses it.
 
 A suite of one's own may run programs, name targets and read environment variables. One that a stranger wrote
 would do so on this machine, with this user's keys.
@@ -18,20 +18,20 @@ from proctor.safe_text import cut
 
 FLAG = "--allow-programs"
 _MAX_NAMED = 5
-"""So many things are named in a message."""
+"""The most side effects that a message names."""
 _MAX_DETAIL_LENGTH = 60
-"""So many characters of each."""
+"""In characters, of each."""
 
 
 class SideEffectCheck:
     """Collects what the cases of such a suite would do, while they stream by."""
 
     def __init__(self, own_targets: Collection[str], *, judged: bool = False) -> None:
-        """No case seen yet.
+        """Takes what cases may use.
 
         Args:
             own_targets: the names of the user's own targets file, which mean what the user wrote.
-            judged: the user names the judges, so that no grader's are asked.
+            judged: the user names the judges, so that no grader's own are called.
         """
         self._own_targets = own_targets
         self._judged = judged
@@ -69,12 +69,12 @@ class SideEffectCheck:
 def find_side_effects(
     case: Case, own_targets: Collection[str], *, judged: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """What a case would do: in words after its name, and the details.
+    """Yields what a case would do, each as a phrase to follow its name, and the details.
 
     Args:
         case: the case.
         own_targets: the names of the user's own targets file.
-        judged: the user names the judges, so that no grader's are asked.
+        judged: the user names the judges, so that no grader's own are called.
     """
     for assertion in case.assertions:
         for command in _find_programs(assertion):
@@ -100,7 +100,7 @@ def _find_programs(assertion: Assertion) -> Iterator[list[str]]:
 
 
 def _find_inner_programs(data: Any) -> Iterator[list[str]]:
-    """Those of any part that says it is a program, however deep; rather one too many than one too few."""
+    """Yields the command lines of all parts of type `program`, at any depth; in doubt, too many."""
     if isinstance(data, dict):
         if "program" in (data.get("grader"), data.get("type")):
             inner = data.get("params")

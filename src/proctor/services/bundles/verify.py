@@ -1,7 +1,7 @@
-"""Bundles checked, and their number derived again from what they hold.
+"""Checks bundles, and derives their numbers again from the trials.
 
-In this order, and the first thing that is wrong ends it: the list of files, the envelope's shape, all hashes,
-the signatures, whether statement and files tell of one run, the cases with their tree, then trial by trial
+The checks run in this order and end at the first defect: the list of files, the envelope's shape, all hashes,
+the signatures, whether statement and files are of one run, the cases with their tree, then trial by trial
 the scores, verdicts and the tree over them, and the claims at the end. `CHECKS` has a sentence for each.
 """
 
@@ -54,7 +54,7 @@ CHECKS = {
     "trials": "No trial is missing or changed: scores, verdicts and their tree come out again.",
     "claims": "The numbers that it claims are those of its trials.",
 }
-"""What is checked, in order."""
+"""The checks in their order."""
 
 
 class CheckedSignature(Struct, frozen=True):
@@ -67,7 +67,7 @@ class CheckedSignature(Struct, frozen=True):
 
 
 class Verified(Struct, frozen=True, kw_only=True):
-    """A bundle in which nothing is wrong, and what that is worth."""
+    """A bundle without defects, its signatures, and what was and was not checked."""
 
     path: str
     statement: Statement
@@ -78,7 +78,7 @@ class Verified(Struct, frozen=True, kw_only=True):
     graded_again: int
     """How many scores were derived again from the answers."""
     recounted: dict[str, int]
-    """How many scores could not be and were counted as they stand, by their graders."""
+    """How many scores could not be derived and were counted as recorded, by grader."""
     prompts: dict[str, set[str]]
     """The judges that spoke in shown trials, by name, and the digests of their prompts."""
     taken_over: int
@@ -100,8 +100,8 @@ def verify(
     Args:
         path: a folder or an archive.
         trusted_keys: the keys that the user trusts, by their ids.
-        notify: told how far it is when it takes long.
-        on_check: told each of `CHECKS` in which nothing was wrong.
+        notify: called with progress lines when it takes long.
+        on_check: called with each of `CHECKS` that the bundle passed.
 
     Raises:
         BundleError: something is wrong; the text has the first thing that is.
@@ -179,7 +179,7 @@ def _check_before_lines(
 
 
 def check_signatures(envelope: Envelope, trusted_keys: Mapping[str, Trusted]) -> tuple[CheckedSignature, ...]:
-    """The signatures of an envelope, each of which holds.
+    """Check the signatures of an envelope, and return them.
 
     Raises:
         Defect: one does not, or is by another key than it says.
@@ -203,7 +203,7 @@ def check_signatures(envelope: Envelope, trusted_keys: Mapping[str, Trusted]) ->
 
 
 def standing_of(signatures: tuple[CheckedSignature, ...]) -> Standing:
-    """What signatures that hold are worth."""
+    """Returns whether signatures that hold are by a trusted key, by unknown keys, or missing."""
     if not signatures:
         return "unsigned"
     return "trusted" if any(signature.name is not None for signature in signatures) else "unknown"
@@ -217,12 +217,12 @@ class _BundleFiles:
         self.statement = statement
 
     def check(self) -> None:
-        """Hold each against its digest, before anything in it is believed."""
+        """Compare each with its digest, before anything in it is used."""
         for name in FILES:
             same(name, "the SHA-256", self._bundle.sha256(name), self.statement.files[name])
 
     def run(self) -> Run:
-        """The run, as the header of the suite and two files tell of it."""
+        """Returns the run, from the header of the suite and two files."""
         header = next(self._bundle.lines(SUITE), b"")
         return run_of(self._read_whole(CONFIG), self._read_whole(ENVIRONMENT), header_of(header))
 
@@ -250,7 +250,7 @@ class _BundleFiles:
 
 
 def _describe_hidden(statement: Statement, trials: int, cases: int, *, signed: bool) -> Iterator[str]:
-    """What could not be checked since it is hidden."""
+    """Yields what could not be checked because it is hidden."""
     if cases:
         yield (
             f"{cases:,} of {statement.cases.size:,} cases of the suite are hidden: neither its digest "
@@ -266,7 +266,7 @@ def _describe_hidden(statement: Statement, trials: int, cases: int, *, signed: b
 
 
 def _describe_unchecked(run: Run, expected: Expected, checker: Deriving) -> Iterator[str]:
-    """What else could not be checked."""
+    """Yields what else could not be checked."""
     if expected.may_end:
         yield (
             f"The run asked {run.settings.selection.limit:,} cases at most, and hidden ones are among them: "

@@ -1,4 +1,4 @@
-"""Proofs of one trial checked: that it is in a bundle whose other trials nobody needs to see."""
+"""Checks proofs of one trial: that it is in a bundle, without the bundle's other trials."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_BYTES = 128 * 2**20
 
 
 class VerifiedProof(Struct, frozen=True, kw_only=True):
-    """A proof in which nothing is wrong, and what that is worth."""
+    """A proof without defects, and its signatures."""
 
     path: str
     proved: Proved

@@ -35,7 +35,7 @@ class InlineLimit:
     """Ends computations after a number of seconds of processor time; C code ends when it returns."""
 
     def __init__(self, seconds: float) -> None:
-        """Nothing is limited yet."""
+        """Takes the limit in seconds; `install` starts it."""
         self._seconds = seconds
         self._before: Any = None
         self._armed = False
@@ -53,7 +53,7 @@ class InlineLimit:
             self._before = None
 
     def run(self, work: Callable[[], T]) -> T:
-        """What a computation gives.
+        """Returns the result of a computation.
 
         Raises:
             TooLong: it did not end in time.
@@ -86,7 +86,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 class _Attempts:
-    """Attempts under an alarm, and what they tell."""
+    """Runs computations in this process under an alarm, and remembers which keys are slow."""
 
     def __init__(self) -> None:
         self._limit = InlineLimit(INLINE_LIMIT_S)
@@ -95,7 +95,7 @@ class _Attempts:
         self._slow: set[str] = set()
 
     def attempt(self, work: Callable[[], T], size: int, key: str | None = None) -> T | None:
-        """See `ports.Isolation`."""
+        """See `protocols.Isolation`."""
         if size > self._max_size or (self._slow and key in self._slow):
             return None
         try:
@@ -110,7 +110,7 @@ class _Attempts:
 
 
 class EventLoopIsolation(_Attempts):
-    """`ports.Isolation` for one event loop."""
+    """`protocols.Isolation` for one event loop."""
 
     def __init__(self) -> None:
         """Starts no process."""
@@ -121,7 +121,7 @@ class EventLoopIsolation(_Attempts):
         self._stopped = False
 
     async def call(self, work: Callable[[], T], size: int, key: str | None = None) -> T:
-        """See `ports.Isolation`.
+        """See `protocols.Isolation`.
 
         Raises:
             asyncio.CancelledError: the run was stopped, so that nothing came of it.
@@ -172,7 +172,7 @@ class BlockingIsolation(_Attempts):
         self._process: GradingProcess | None = None
 
     def call(self, work: Callable[[], T], size: int, key: str | None = None) -> T:
-        """What a computation gives.
+        """Returns the result of a computation.
 
         Raises:
             TimeLimitExceeded: it did not end within the limit.

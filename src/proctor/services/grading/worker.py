@@ -38,7 +38,7 @@ def _die_with_parent() -> None:
 
 
 def _result(job: bytes) -> bytes:
-    """What a job gives, as `(True, value)`, or `(False, what went wrong)`."""
+    """Runs a job, and returns a pickle of `(True, value)` or `(False, error)`."""
     limited = hasattr(signal, "setitimer")
     try:
         limit_s, work, arguments = pickle.loads(job)  # noqa: S301  # from the parent

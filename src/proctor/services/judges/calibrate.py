@@ -1,4 +1,4 @@
-"""A judge asked about labelled answers as runs ask it, and in other ways to see what sways it."""
+"""Calibrates a judge: it judges labelled answers as in runs, and again with prompts changed in form only."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ from proctor.verdicts import Spent, verdict_of
 
 
 class PromptVariant(Struct, frozen=True):
-    """One time that a judge is asked about an answer."""
+    """One way to prompt the judge about an answer."""
 
     shift: int = 0
-    """So many repeats later than a run begins with, so that seeds differ."""
+    """Added to the repeat number, so that seeds differ."""
     turned: bool = False
     padded: bool = False
 
 
 class JudgeReply(Struct, frozen=True):
-    """What came of it."""
+    """The judge's verdict on an answer."""
 
     verdict: Verdict
     reason: str
     shown: tuple[tuple[Message, ...], ...]
-    """What the judge was shown, repairs left out; empty where it was not asked."""
+    """The prompts, without repairs; empty where the judge was not called."""
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """An answer of which a judge says something else than people, or says nothing."""
+    """An answer on which the judge differs from people, or gives no verdict."""
 
     case_id: str
     repeat: int
@@ -69,23 +69,23 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class Calibrated(Struct, frozen=True, kw_only=True):
-    """A calibration, and what is told once and not kept."""
+    """A calibration, and details that are printed once and not stored."""
 
     calibration: Calibration
     differences: tuple[Difference, ...]
     spent: Spent
     divided: int
-    """Answers of which as many people say pass as fail; the judge was not asked about them."""
+    """Answers with as many labels `pass` as `fail`; the judge was not called for them."""
     unasked: int
-    """Answers that no judge is asked about, such as empty ones."""
+    """Answers for which no judge is called, such as empty ones."""
     repeated_cases: int
     """Answers that are further repeats of a case."""
     left: int = 0
-    """Answers that the judge was still to be asked about when it was stopped."""
+    """Answers without all replies when the calibration was stopped."""
 
 
 def prompt_variants(repeats: int) -> tuple[PromptVariant, ...]:
-    """How a judge is asked about each answer: as runs ask, so often; then turned, and padded."""
+    """Returns the prompts about each answer: `repeats` times as in runs, then reversed, then lengthened."""
     return (
         *(PromptVariant(shift) for shift in range(repeats)),
         PromptVariant(turned=True),
@@ -94,17 +94,17 @@ def prompt_variants(repeats: int) -> tuple[PromptVariant, ...]:
 
 
 def needs_judge(answer: Answer) -> bool:
-    """Whether a judge is asked: people are not divided, and there is something to judge."""
+    """Whether a judge is called: people are not divided, and the answer is not empty."""
     assert answer.trial.output is not None
     label = majority([label.passed for label in answer.labels])
     return label is not None and not is_empty(answer.trial.output)
 
 
 class Calibrating:
-    """Asks one judge about labelled answers."""
+    """Calls one judge about labelled answers."""
 
     def __init__(self, targets: Reach, spec: TargetSpec, on_progress: Callable[[int, Spent], None]) -> None:
-        """Asks nobody yet.
+        """Takes the judge; no request is sent before `calibrate`.
 
         Args:
             targets: opens the judge.
@@ -121,16 +121,16 @@ class Calibrating:
         self._judge_proxy = Lending()
 
     def stop(self) -> None:
-        """Ask no more; what is asked about already counts."""
+        """Send no further request; the replies so far count."""
         self._stopped = True
 
     async def calibrate(self, answers: Sequence[Answer], *, repeats: int, workers: int) -> Calibrated:
-        """What the judge is worth.
+        """Call the judge about all answers, and compare its verdicts with the labels.
 
         Args:
             answers: the labelled answers.
-            repeats: how often it is asked about each in the usual way, at least once.
-            workers: how many questions are under way at once.
+            repeats: how often it judges each answer as in runs, at least once.
+            workers: the number of concurrent requests.
 
         Raises:
             UsageError: the judge cannot be opened.
@@ -239,7 +239,7 @@ class Calibrating:
 
 
 class _PromptRecorder:
-    """A judge for one look at one answer, which remembers what it was shown."""
+    """A judge that records its prompts about one answer."""
 
     def __init__(self, target: Answers, shift: int) -> None:
         self._target = target

@@ -1,4 +1,4 @@
-"""The labels of a store, as a file of labels holds them: for `certify --judge`, and to be handed on."""
+"""The labels of a store, as a file of labels has them: for `certify --judge`, and for export."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from proctor.services.judges.label_files import OF_RUN, LabelLine, Labels
 from proctor.services.runs.reading.report import keep_looks
 
 PLACE = "labels of the store"
-"""What stands in messages in the place of a file's name."""
+"""Used in messages instead of a file's name."""
 _HOW = (
     "Label some on the page Review of `proctor serve`, or give answers that people have judged with "
     "--labels FILE."
@@ -47,7 +47,7 @@ def stored_labels(store: Store, run: Run | None) -> Labels:
 
 
 def no_labels(run: Run | None) -> UsageError:
-    """What is said where no answer has a label, of a run or of all of them."""
+    """Returns the error that no answer has a label, of a run or of all of them."""
     return UsageError(f"No answer of {'any run' if run is None else f'run {run.id}'} has a label yet. {_HOW}")
 
 
@@ -63,11 +63,11 @@ def exported_labels(
 ) -> Iterator[str]:
     """Labels as lines that `certify --labels` reads.
 
-    Labels of held-out answers show how many of them people pass, which is a look at the holdout; what people
-    wrote of these answers is left out unless `reveal`, which is another look.
+    Labels of held-out answers show how many of them people pass, which is an access to the holdout; what
+    people wrote about these answers is left out unless `reveal`, which is a further access.
 
     Args:
-        store: where looks are kept.
+        store: where accesses are kept.
         run: the run that they are of; None for one that was deleted.
         labels: what is written.
         reveal: with the notes on held-out answers.
@@ -78,7 +78,7 @@ def exported_labels(
 
 
 def label_lines(labels: Iterable[KeptLabel], *, reveal: bool) -> Iterator[str]:
-    """The lines alone, for whoever keeps the looks."""
+    """Yields the lines without recording an access: the caller does."""
     for stored_label in labels:
         label = (
             stored_label.label

@@ -1,4 +1,4 @@
-"""A file of labels to labels: JSON Lines or CSV, one person's verdict on one answer a line.
+"""Reads files of labels: JSON Lines or CSV, one person's verdict on one answer per line.
 
 A line either names an answer of a stored run (`case_id`), as the lines of an exported run do, or holds the
 answer itself with what it answers and how it is judged. Everything that is wrong is found, with its line.
@@ -35,14 +35,14 @@ EXPORTED = frozenset(
         *("started_at", "source_run", "question", "why", "input_tokens", "output_tokens"),
     }
 )
-"""What an exported run has besides; only its answer is looked at."""
+"""Further fields of an exported run; only its answer is used."""
 _WORDS = {"pass": True, "true": True, "fail": False, "false": False}
 _ROLES = ("system", "user", "assistant", "tool")
 _HOW = ("criteria", "expected", "judge_prompt", "rubric")
 
 
 class StandaloneAnswer(Struct, frozen=True):
-    """An answer that stands beside its label, and the case that it answers."""
+    """An answer that the file itself has, and the case that it answers."""
 
     case: Case
     output: Output
@@ -51,14 +51,14 @@ class StandaloneAnswer(Struct, frozen=True):
 
 
 class LabelLine(Struct, frozen=True, kw_only=True):
-    """One label, and where it stands."""
+    """One label, with its line in the file."""
 
     line: int
     label: Label
     own: StandaloneAnswer | None = None
-    """The answer, where it stands there too."""
+    """The answer, where the line has it."""
     answer: str | None = None
-    """What the line says that the run's answer is, where it says so."""
+    """The run's answer according to the line, where it has one."""
 
 
 class Labels(Struct, frozen=True):
@@ -111,7 +111,7 @@ def read_labels(path: str) -> Labels:
 
 
 def _parse_label(fields: Fields, notes: Notes) -> LabelLine | None:
-    """The label of a line; None where it has none yet, and where the line is wrong."""
+    """Parses the label of a line; None where it has none yet, and where the line is wrong."""
     return _parse_run_label(fields, notes) if "case_id" in fields else _parse_standalone(fields, notes)
 
 
@@ -163,7 +163,7 @@ def _parse_standalone(fields: Fields, notes: Notes) -> LabelLine | None:
 
 
 def _parse_verdict(fields: Fields, *, must: bool) -> bool | None:
-    """What the person says; None where that is left open, or wrong."""
+    """Parses the person's verdict; None where the field is empty or wrong."""
     if "label" not in fields:
         if must:
             fields.missing("label", "`pass` or `fail`")

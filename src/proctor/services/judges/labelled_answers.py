@@ -1,4 +1,4 @@
-"""Labels to the answers that they are of: those of stored runs, and those that stand beside their labels."""
+"""Finds the answers that labels are of: in stored runs, or in the file of labels itself."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     rule: PassRule
     labels: tuple[Label, ...]
     run: Run | None = None
-    """The run that it is from; None where it stands beside its labels."""
+    """The run that it is from; None where the file of labels has the answer."""
 
 
 class Found(Struct, frozen=True):
@@ -40,11 +40,11 @@ class Found(Struct, frozen=True):
     answers: tuple[Answer, ...]
     runs: tuple[Run, ...]
     unjudged: int
-    """How many more are of cases that no judge is asked about."""
+    """How many more are of cases that have no judge."""
 
 
 def find_answers(labels: Labels, store: Store, run: str | None, environ: Mapping[str, str]) -> Found:
-    """The answers that labels are of.
+    """Find the answers that labels are of.
 
     Args:
         labels: the labels.
@@ -54,8 +54,8 @@ def find_answers(labels: Labels, store: Store, run: str | None, environ: Mapping
 
     Raises:
         SuiteError: lines name no answer that can be judged, or contradict one another; carries every problem.
-        StoreError: there is no run of that word.
-        UsageError: a variable is not set, or no judge is asked about any of the answers.
+        StoreError: there is no such run.
+        UsageError: a variable is not set, or none of the answers has a judge.
     """
     finder = _AnswerFinder(labels, store, run, environ)
     selection = finder.find_all()
@@ -74,7 +74,7 @@ def is_judged(assertion: Assertion) -> bool:
 
 
 class _AnswerFinder:
-    """The answers of one file of labels, and what is wrong with its lines."""
+    """Finds the answers of one file of labels, and what is wrong with its lines."""
 
     def __init__(self, labels: Labels, store: Store, run: str | None, environ: Mapping[str, str]) -> None:
         self.problems: list[Problem] = []
@@ -214,7 +214,7 @@ class _AnswerFinder:
                     )
 
     def _merge_labels(self, group: list[LabelLine]) -> tuple[Label, ...]:
-        """One label of each person; that a person says the same twice is no other label."""
+        """Returns one label of each person; a repeated label counts once, a contradiction is a problem."""
         first: dict[str, LabelLine] = {}
         for label_line in group:
             earlier = first.setdefault(label_line.label.by, label_line)

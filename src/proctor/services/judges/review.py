@@ -1,6 +1,6 @@
-"""People beside graders: which answers of a run a person can label, in which order, and what that comes to.
+"""Reviews of runs by people: which answers a person can label, in which order, and how far graders agree.
 
-What the graders said of an answer is told only to whoever has labelled it, as it would sway them.
+The graders' verdict on an answer is shown only after a person has labelled it, so that it does not sway them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from proctor.services.runs.reading.report import rows_of
 from proctor.verdicts import Rules, rules_of, verdict_of
 
 ENOUGH = 10
-"""From so many labelled answers on it is told how far the graders agree with people."""
+"""The labelled answers from which on the agreement of graders and people is shown."""
 Show = Literal["unlabelled", "disagreements", "all"]
 Key = tuple[str, int]
 """An answer of a run by its case and repeat."""
 _PASSED = {Verdict.PASS: True, Verdict.FAIL: False}
 _MAX_CACHED = 4
-"""Runs of which the answers are kept at hand, and people whose order of them is."""
+"""The runs whose answers are cached, and the people whose order of them is."""
 
 
 class Reviewable(Struct, frozen=True, gc=False, kw_only=True):
@@ -42,9 +42,9 @@ class Reviewable(Struct, frozen=True, gc=False, kw_only=True):
     tags: tuple[str, ...]
     held_out: bool
     said: bool | None
-    """Whether the judges passed it, or the graders where none was asked; None for no verdict."""
+    """Whether the judges passed it, or the graders where it has no judge; None for no verdict."""
     judged: bool
-    """A judge was asked about it."""
+    """Whether a judge judged it."""
 
     @property
     def key(self) -> Key:
@@ -63,7 +63,7 @@ class Answers:
         self._orders: dict[tuple[str, str], tuple[Reviewable, ...]] = {}
         self.tags = sorted({tag for answer in self._all for tag in answer.tags})
         self.judged = any(answer.judged for answer in self._all)
-        """A judge was asked about some of them."""
+        """Whether a judge judged some of them."""
         self.held_out = sum(answer.held_out for answer in self._all)
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class Answers:
         return self._by_place.get((position, repeat))
 
     def order(self, run_id: str, by: str) -> tuple[Reviewable, ...]:
-        """A person's order of them all, which is random, always the same, and tells no verdict."""
+        """Returns a person's order of them all: random, always the same, and independent of verdicts."""
         shuffled = self._orders.get((run_id, by))
         if shuffled is None:
             shuffled = tuple(sorted(self._all, key=lambda answer: _rank(run_id, by, answer)))
@@ -111,12 +111,12 @@ def reviewable(store: Store, run: Run) -> Answers:
 
 
 def judged_scores(trial: Trial) -> tuple[Score, ...]:
-    """The scores for which a judge was asked."""
+    """Returns the scores that judges gave."""
     return tuple([score for score in trial.scores if score.judgments])
 
 
 def graders_pass(trial: Trial, case: Case, rules: Rules) -> bool | None:
-    """Whether the judges passed an answer, or all graders where no judge was asked; None for no verdict."""
+    """Whether the judges passed an answer, or all graders where it has no judge; None for no verdict."""
     scores = judged_scores(trial)
     verdict = verdict_of(replace(trial, scores=scores) if scores else trial, rules(case))
     return _PASSED.get(verdict)
@@ -126,7 +126,7 @@ class ReviewCache:
     """The answers of runs, read once and kept for as long as they stay the same."""
 
     def __init__(self) -> None:
-        """Nothing is read yet."""
+        """Starts empty."""
         self._cache: OrderedDict[tuple[Any, ...], Answers] = OrderedDict()
         self._lock = Lock()
 
@@ -174,7 +174,7 @@ class Review:
         self.tags = answers.tags
         self.judged = answers.judged
         self.sealed = 0 if revealed else answers.held_out
-        """So many answers are held out and left out."""
+        """The number of held-out answers that are left out."""
         self.total = len(answers) - self.sealed
         self._answers = answers
         self._revealed = revealed
@@ -186,13 +186,13 @@ class Review:
 
     @property
     def who(self) -> str:
-        """Whose verdicts are held against the labels."""
+        """Whose verdicts are compared with the labels."""
         return "the judge" if self.judged else "the graders"
 
     # --- labels ---
 
     def mine(self, answer: Reviewable) -> KeptLabel | None:
-        """What this person said of an answer."""
+        """Returns this person's label of an answer."""
         return next(
             (
                 stored_label
@@ -203,7 +203,7 @@ class Review:
         )
 
     def of_others(self, answer: Reviewable) -> list[KeptLabel]:
-        """What other people said of it."""
+        """Returns other people's labels of it."""
         return [
             stored_label
             for stored_label in self._labels.get(answer.key, ())
@@ -219,7 +219,7 @@ class Review:
 
     @property
     def labelled(self) -> int:
-        """How many answers this person has labelled, or anybody while nobody says who they are."""
+        """How many answers this person has labelled; all people's while the person has no name."""
         return sum(1 for _ in self._own_labels()) if self.by else len(self._labels)
 
     @property
@@ -228,7 +228,7 @@ class Review:
         return max(self._own_labels(), key=lambda pair: pair[1].number, default=None)
 
     def differs(self, answer: Reviewable) -> bool:
-        """Whether this person and the graders say the opposite of each other."""
+        """Whether this person and the graders disagree."""
         mine = self.mine(answer)
         return mine is not None and self._counts(answer) and mine.label.passed is not answer.said
 
@@ -251,7 +251,7 @@ class Review:
         return self._revealed or not answer.held_out
 
     def next(self, after: Reviewable | None, show: Show, tag: str) -> Reviewable | None:
-        """The next answer in this person's order, beginning anew at its end; None where there is no other.
+        """Returns the next answer in this person's order, starting again at its end; None without another.
 
         Args:
             after: where they are; None for what they labelled last.

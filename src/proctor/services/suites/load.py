@@ -69,13 +69,13 @@ def load(
 
     Args:
         path: the file, or the folder with Markdown tests.
-        dialect: its dialect's name, instead of finding it from the content.
+        dialect: its dialect; None detects it from the content.
         writer: where the cases are kept, if nothing is wrong with any of them.
         selection: which cases are wanted.
         repeats: how often each case is run.
         tell: called with the number of cases read, now and then.
         environ: what `${{ NAME }}` may name; None is this process's.
-        options: what `proctor.toml` says of reading.
+        options: the options of reading in `proctor.toml`.
 
     Raises:
         SuiteError: no dialect, or more than one, recognises the file.
@@ -101,7 +101,7 @@ def load_source(
         source: the suite.
         dialect: as for `load`, and so are `writer` and `tell`.
         writer: where the cases are kept, if nothing is wrong with any of them.
-        indexer: told of every case; None selects all.
+        indexer: gets every case; None selects all.
         tell: called with the number of cases read, now and then.
         skip_invalid: a case that is wrong becomes a placeholder and keeps no other from being run; a file in
             which nothing is a case keeps its errors.
@@ -136,7 +136,7 @@ def load_placeholder(
         path: the file.
         problems: what is wrong with it.
         writer: where the placeholder is kept.
-        indexer: told of it.
+        indexer: gets it.
     """
     source = Source(path=str(path), lines=tuple, is_folder=path.is_dir())
     reader = _SuiteReader(str(path), indexer, writer, lambda _cases: None)
@@ -160,10 +160,10 @@ def survey(
     Args:
         path: as for `load`, and so are `dialect`, `environ` and `options`.
         inspect: called for each case that has no error, in file order.
-        dialect: its dialect's name, instead of finding it from the content.
+        dialect: its dialect; None detects it from the content.
         tell: called with the number of cases read, now and then.
         environ: what `${{ NAME }}` may name; None is this process's.
-        options: what `proctor.toml` says of reading.
+        options: the options of reading in `proctor.toml`.
 
     Raises:
         SuiteError: no dialect, or more than one, recognises the file.

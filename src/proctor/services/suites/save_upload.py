@@ -90,7 +90,7 @@ def draft_of(
     Args:
         upload: the files.
         name: what the suite is to be called; empty leaves that to its file.
-        dialect: its dialect's name, instead of finding it from the content.
+        dialect: its dialect; None detects it from the content.
         holdout: the share of its cases that is held out, 0 for none; None leaves that to the file, and is a
             fifth where the file does not say.
         own_targets: the names of the targets file here, which a suite may use.
@@ -135,7 +135,7 @@ def save(
         store: where it is saved.
         upload: as for `draft_of`, and so are all others.
         name: what the suite is called; empty leaves that to its file.
-        dialect: its dialect's name, instead of finding it from the content.
+        dialect: its dialect; None detects it from the content.
         holdout: as for `draft_of`.
         own_targets: the names of the targets file here.
         options: see `options_of`.

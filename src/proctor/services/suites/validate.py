@@ -49,11 +49,11 @@ def check(
 
     Args:
         path: its file, or its folder.
-        dialect: its dialect's name, instead of finding it from the content.
-        ignored: codes of rules that are not told; see `linting.check_codes`.
+        dialect: its dialect; None detects it from the content.
+        ignored: codes of rules that are not reported; see `linter.check_codes`.
         against: other text files, in which the cases are looked for; the suite's own are none.
-        options: what `proctor.toml` says of reading.
-        listen: told how far reading and searching are.
+        options: the options of reading in `proctor.toml`.
+        listen: called with the progress of reading and searching.
 
     Raises:
         UsageError: a file cannot be read, or there is no such dialect.
@@ -92,7 +92,7 @@ def check_source(
     Args:
         source: the suite.
         inspect: what else is wrong or doubtful in a case; asked about each that has no error, in file order.
-        dialect: its dialect's name, instead of finding it from the content.
+        dialect: its dialect; None detects it from the content.
 
     Raises:
         UsageError: there is no such dialect.
