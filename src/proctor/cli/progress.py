@@ -22,15 +22,15 @@ _DRAW_EVERY_S = 0.1
 class Progress:
     """Listens to a session. `close` takes the bar away."""
 
-    def __init__(self, *, quiet: bool, say: Callable[[str], None]) -> None:
+    def __init__(self, *, quiet: bool, write_line: Callable[[str], None]) -> None:
         """Draws nothing before the first event.
 
         Args:
             quiet: show warnings only.
-            say: prints lines that belong to the report, such as how a suite is split.
+            write_line: prints lines that belong to the report, such as how a suite is split.
         """
         self._quiet = quiet
-        self._say = say
+        self._write_line = write_line
         self._bar = None if quiet or not sys.stderr.isatty() else _Bar()
         self._total = 0
         self._downloaded: str | None = None
@@ -97,7 +97,7 @@ class Progress:
     def _start_run(self, event: events.Planned) -> None:
         line = opening(event.dev, event.holdout)
         if line is not None:
-            self._say(line)
+            self._write_line(line)
         self._total = event.total
         self._counts = dict.fromkeys(Verdict, 0)
         self._cost = None

@@ -45,7 +45,7 @@ def make_and_tell(
     as_json: bool,
     quiet: bool,
     reveal: bool,
-    attested: RunAttester | None = None,
+    attester: RunAttester | None = None,
 ) -> int:
     """Make the runs of a request, print them and write them; returns the exit code.
 
@@ -56,11 +56,11 @@ def make_and_tell(
         as_json: print one JSON object and nothing else.
         quiet: print errors and warnings only.
         reveal: show what is held out too.
-        attested: writes a bundle of each finished run.
+        attester: writes a bundle of each finished run.
     """
     check_endings(outputs)
     plain = not as_json and not quiet
-    progress = Progress(quiet=quiet, say=_echo_paragraph if plain else lambda _line: None)
+    progress = Progress(quiet=quiet, write_line=_echo_paragraph if plain else lambda _line: None)
     try:
         with open_store(store, writes=True) as run_store:
             session = Session(run_store, os.environ, progress, folder=store_path(store).parent)
@@ -70,9 +70,9 @@ def make_and_tell(
             runs = []
             for finished in finished_runs:
                 runs.append(reported(run_store, finished.run, finished.tally, reveal=reveal))
-                if attested is not None:
-                    runs[-1] = attested.attest(run_store, runs[-1])
-                shows_holdout = reveal or (attested is not None and attested.shows_holdout(runs[-1]))
+                if attester is not None:
+                    runs[-1] = attester.attest(run_store, runs[-1])
+                shows_holdout = reveal or (attester is not None and attester.shows_holdout(runs[-1]))
                 if plain or as_json or outputs or runs[-1].bundle is not None:
                     runs[-1] = looked_at(run_store, runs[-1], reveal=shows_holdout)
                 if plain:
@@ -92,7 +92,7 @@ def make_and_tell(
         echo(f"Not started: {', '.join(session.not_begun)}.", err=True)
         return ExitCode.INTERRUPTED
     codes = [run.exit_code for run in runs]
-    return worst([*codes, ExitCode.USAGE] if attested is not None and attested.failed else codes)
+    return worst([*codes, ExitCode.USAGE] if attester is not None and attester.failed else codes)
 
 
 def _echo_paragraph(line: str) -> None:

@@ -97,7 +97,7 @@ def _judge_spec(options: Mapping[str, Any], selection: Found) -> TargetSpec:
 
 
 async def _calibrate(spec: TargetSpec, selection: Found, options: Mapping[str, Any]) -> Calibrated:
-    progress = Progress(quiet=False, say=lambda _line: None)
+    progress = Progress(quiet=False, write_line=lambda _line: None)
     targets = reach_of(options, progress)
     repeats = options["repeats"] or REPEATS
     answers = sum(map(needs_judge, selection.answers))
@@ -203,13 +203,13 @@ def _lines(result: Calibrated, skipped: SkippedLabels) -> Iterator[str]:
 def _describe_skipped(result: Calibrated, skipped: SkippedLabels) -> Iterator[str]:
     """Yields what was left out."""
     if result.left:
-        yield f"Stopped, and not asked about all of the rest: {counted(result.left, 'answer')}."
+        yield f"Stopped before all replies were in: {counted(result.left, 'answer')}."
     if result.divided:
-        yield f"Not asked, as people are divided: {counted(result.divided, 'answer')}."
+        yield f"Not judged, because people disagree: {counted(result.divided, 'answer')}."
     if result.unasked:
-        yield f"Not asked, as there is nothing to judge: {counted(result.unasked, 'answer')}."
+        yield f"Not judged, because the answer is empty: {counted(result.unasked, 'answer')}."
     if skipped.unjudged:
-        yield f"Not asked, as no assertion asks a judge: {counted(skipped.unjudged, 'answer')}."
+        yield f"Not judged, because no assertion has a judge: {counted(skipped.unjudged, 'answer')}."
     if skipped.open:
         yield f"Without a label yet: {counted(skipped.open, 'line')}."
     if skipped.gone:

@@ -62,7 +62,7 @@ def _exit_code(result: Conformance) -> ExitCode:
 
 
 async def _check(spec: TargetSpec, seed: int, longest_s: float, options: dict[str, Any]) -> CheckedTarget:
-    progress = Progress(quiet=False, say=lambda _line: None)
+    progress = Progress(quiet=False, write_line=lambda _line: None)
     targets = reach_of(options, progress)
     planned_checks = checks(seed, longest_s=longest_s)
     at = datetime.now(UTC)

@@ -36,7 +36,7 @@ def pull(model: tuple[str, ...]) -> None:
     A model that is here already is not fetched again. The weights are kept in $PROCTOR_CACHE, else in your
     user's cache folder.
     """
-    progress = Progress(quiet=False, say=echo)
+    progress = Progress(quiet=False, write_line=echo)
     try:
         for name in model or (CHAT_MODEL,):
             files = fetch(name, os.environ, partial(progress.fetching, name))

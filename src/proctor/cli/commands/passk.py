@@ -75,7 +75,7 @@ def command(
     {"task_id": "a", "passed": true}; or it is an exported run with repeats, a dump of
     PassAtKResult.to_dict(), or what --json printed. With --problems its lines are {"task_id": "a",
     "completion": "…"}, which are run in a sandbox with the problem's tests. An answer that could not be
-    graded is reported and does not count. Exit codes: 2 if Ctrl-C ended the grading (what was graded so far is
+    graded is reported and does not count. Exit codes: 2 if Ctrl-C ended the grading (what was graded is
     shown), 3 if nothing could be graded, 4 for a file that cannot be read, 5 for one in which nothing can be
     used.
 

@@ -25,7 +25,7 @@ from proctor.cli.progress import Progress
 from proctor.cli.run_and_report import run_session
 from proctor.errors import ExitCode
 from proctor.model import Settings
-from proctor.reports import replay as replayed
+from proctor.reports import replay as replay_report
 from proctor.reports.formatting import as_json
 from proctor.services.bundles.import_records import describe_signatures
 from proctor.services.bundles.replay import Asking, Who, asking, compared
@@ -89,7 +89,7 @@ def command(bundle: str, **options: Any) -> int:
 def _replay(bundle: str, replay_options: Who, options: dict[str, Any]) -> int:
     plain = not options["as_json"] and not options["quiet"]
     import_options = wants_of(options, judged=bool(replay_options.judges))
-    progress = Progress(quiet=options["quiet"], say=lambda _line: None)
+    progress = Progress(quiet=options["quiet"], write_line=lambda _line: None)
     try:
         with open_store(options["store"], writes=True) as store:
             plan = asking(store, Path(bundle), import_options, replay_options, progress.tell)
@@ -108,19 +108,21 @@ def _replay(bundle: str, replay_options: Who, options: dict[str, Any]) -> int:
     finally:
         progress.close()
     if plain:
-        show(replayed.lines(replay))
+        show(replay_report.lines(replay))
     if options["as_json"]:
-        echo_json(as_json(replayed.data(replay)))
+        echo_json(as_json(replay_report.data(replay)))
     for path in options["outputs"]:
         is_json = ending_of(path) == ".json"
-        text = as_json(replayed.data(replay)) + "\n" if is_json else "".join(replayed.markdown(replay))
+        text = (
+            as_json(replay_report.data(replay)) + "\n" if is_json else "".join(replay_report.markdown(replay))
+        )
         write_output(path, text)
     return replay.found.exit_code
 
 
-def _to_report(bundle: str, plan: Asking, run_id: str, result: Any) -> replayed.Replay:
+def _to_report(bundle: str, plan: Asking, run_id: str, result: Any) -> replay_report.Replay:
     statement = plan.verified.statement
-    return replayed.Replay(
+    return replay_report.Replay(
         bundle=bundle,
         run=statement.run,
         target=statement.target.name,

@@ -260,7 +260,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         as_json=options["as_json"],
         quiet=options["quiet"],
         reveal=options["reveal"],
-        attested=_run_attester(ctx, options),
+        attester=_run_attester(ctx, options),
     )
 
 

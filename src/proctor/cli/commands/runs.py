@@ -298,7 +298,9 @@ def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
             stored_run = run_store.run(word)
             if not yes:
                 if not sys.stdin.isatty():
-                    raise UsageError("Deleting asks first, and nobody can answer here. Add --yes.")
+                    raise UsageError(
+                        "Deleting needs a confirmation, and there is no terminal here. Add --yes."
+                    )
                 click.confirm(f"Delete {listing.line(listed(run_store, stored_run))}?", abort=True, err=True)
             label_count = run_store.labelled().get(stored_run.id, 0)
             run_store.delete(stored_run.id)

@@ -16,7 +16,7 @@ from proctor.errors import ExitCode, SuiteError, UsageError, suggestion
 from proctor.model import Case, Problem, Suite
 from proctor.plurals import counted
 from proctor.protocols import Store
-from proctor.reports import suites as told
+from proctor.reports import suites as reports
 from proctor.reports.problems import lines_of
 from proctor.reports.suites import Kept
 from proctor.safe_text import one_line
@@ -90,9 +90,9 @@ def list_suites(as_json: bool, store: str | None) -> None:
     with open_store(store, must_exist=True) as suite_store:
         rows = kept(suite_store)
         if as_json:
-            echo_json(told.list_json(rows))
+            echo_json(reports.list_json(rows))
         else:
-            show(told.listed(rows))
+            show(reports.listed(rows))
 
 
 @command.command("versions")
@@ -106,9 +106,9 @@ def list_versions(name: str, as_json: bool, store: str | None) -> None:
         if not rows:
             raise _no_such_suite(suite_store, name)
         if as_json:
-            echo_json(told.history_json(rows))
+            echo_json(reports.history_json(rows))
         else:
-            show(told.history(rows))
+            show(reports.history(rows))
 
 
 @command.command("show")
@@ -125,9 +125,9 @@ def show_suite(name: str, cases: bool, as_json: bool, store: str | None) -> None
         detail = described(suite_store, _find_version(suite_store, name))
         cases_of_version = suite_store.cases(detail.saved.suite.content) if cases else None
         if as_json:
-            echo_json(told.described_json(detail, cases_of_version))
+            echo_json(reports.described_json(detail, cases_of_version))
         else:
-            show(chain(told.described(detail), told.case_lines(detail, cases_of_version or ())))
+            show(chain(reports.described(detail), reports.case_lines(detail, cases_of_version or ())))
 
 
 @command.command("diff")
@@ -189,9 +189,9 @@ def _compare(suites: Suites, words: tuple[str, ...], *, as_json: bool, use_exit_
         difference = diff(old.suite, _cases(old), new.suite, _cases(new))
         code = ExitCode.OK if difference.is_empty or not use_exit_code else ExitCode.FAILED
         if as_json:
-            echo_json(told.compared_json(old.suite, new.suite, difference, int(code)))
+            echo_json(reports.compared_json(old.suite, new.suite, difference, int(code)))
         else:
-            show(told.compared(_display_name(old, words[0]), _display_name(new, words[1]), difference))
+            show(reports.compared(_display_name(old, words[0]), _display_name(new, words[1]), difference))
     return code
 
 
@@ -246,7 +246,9 @@ def delete(name: tuple[str, ...], yes: bool, store: str | None) -> None:
             )
             if not yes:
                 if not sys.stdin.isatty():
-                    raise UsageError("Deleting asks first, and nobody can answer here. Add --yes.")
+                    raise UsageError(
+                        "Deleting needs a confirmation, and there is no terminal here. Add --yes."
+                    )
                 click.confirm(f"Delete {what}?", abort=True, err=True)
             for version in versions:
                 suite_store.forget(version.saved.suite.name, version.saved.suite.digest)

@@ -80,7 +80,7 @@ def command(
     for located in words:
         tell_located(located)
     paths = dict.fromkeys(path for located in words for path in located.paths)
-    progress = Progress(quiet=False, say=echo)
+    progress = Progress(quiet=False, write_line=echo)
     results = [
         check(
             path,

@@ -122,7 +122,7 @@ def _bundle_lines(verification: Verified) -> Iterator[str]:
     yield from _describe_run(statement)
     yield f"cases      {_describe_cases(verification)}"
     if verification.run.suite.split_rule is not None:
-        yield f"looks      {_describe_looks(statement)}"
+        yield f"accesses   {_describe_looks(statement)}"
     yield from _describe_sources(verification)
     yield f"derived    {verification.graded_again:,} scores, by grading the answers again"
     if verification.recounted:
@@ -179,7 +179,7 @@ def _describe_cases(verification: Verified) -> str:
         for name, value in values.items()
         if value not in (None, ()) and _DEFAULTS.get(name) != value
     ]
-    return _clip("; ".join((f"{case_count:,} of {suite.case_count:,} were asked", *rules)))
+    return _clip("; ".join((f"{case_count:,} of {suite.case_count:,} were run", *rules)))
 
 
 def _describe_sources(verification: Verified) -> Iterator[str]:
@@ -204,10 +204,10 @@ def _clip(text: str) -> str:
 def _describe_looks(statement: Statement) -> str:
     looks = statement.looks
     if not looks.rate + looks.reveal:
-        return "none at the suite's holdout before the run, as its maker says"
+        return "none to the suite's holdout before the run, according to its maker"
     return (
-        f"{looks.rate:,} at the holdout's pass rate before the run, {looks.reveal:,} at what is sealed, "
-        "as its maker says"
+        f"{looks.rate:,} to the holdout's pass rate before the run, {looks.reveal:,} to hidden cases, "
+        "according to its maker"
     )
 
 

@@ -119,7 +119,7 @@ class DriftQuery:
         regraded = [run for run in stored_runs if run.regrade_of is not None and _pair(run) == pair]
         notes = [*_describe_other_targets(pair_runs[-1], original_runs)]
         notes += _left_out(len(pair_runs) - len(finished), "did not finish")
-        notes += _left_out(len(regraded), "graded stored answers again and asked nobody")
+        notes += _left_out(len(regraded), "regraded stored answers without calling the target")
         runs = self._filter_by_time(finished, request, notes)
         if len(runs) < 2:
             since = " in that time" if request.since or request.until else ""
@@ -166,11 +166,11 @@ class DriftQuery:
             on_progress(place, len(selection.runs))
             series.append(self._observe(run, places, special))
         usable = [observation for observation in series[:-1] if any(observation.answers)]
-        notes += _left_out(len(series) - 1 - len(usable), "did not ask the target anew, or got no answer")
+        notes += _left_out(len(series) - 1 - len(usable), "without new answers of the target")
         if not usable:
             raise NothingSelected(
-                f"The target was asked anew in none of the runs of {_run_title(selection.runs[-1])} but the "
-                "last. Run the suite with --no-reuse and without --cache."
+                f"Only the last of the runs of {_run_title(selection.runs[-1])} has new answers of the "
+                "target. Run the suite with --no-reuse and without --cache."
             )
         return Drifted(drift=drift([*usable, series[-1]]), notes=tuple(notes))
 
@@ -223,7 +223,7 @@ class DriftQuery:
         baseline = None if request.baseline is None else self._find_baseline(runs, request.baseline)
         first, last, now = request.since, request.until, datetime.now(UTC)
         own_runs = [run for run in runs if run is baseline or run.imported is None]
-        notes += _left_out(len(runs) - len(own_runs), "came from a bundle, and somebody else asked")
+        notes += _left_out(len(runs) - len(own_runs), "imported from a bundle")
         past = [run for run in own_runs if run is baseline or run.started_at <= now]
         notes += _left_out(len(own_runs) - len(past), "began in the future, by a clock that was wrong")
         in_period = [
@@ -285,7 +285,7 @@ def _describe_other_targets(latest: Run, all_runs: Sequence[Run]) -> Iterator[st
     if targets:
         differs = ", ".join(_describe_difference(targets[0].target, latest.target)) or "its options"
         yield (
-            f"{counted(len(targets), 'run')} on the same name asked another target ({differs}): left out. "
+            f"{counted(len(targets), 'run')} on the same name called another target ({differs}): left out. "
             "What changed there is on your side."
         )
     versions = [
@@ -295,7 +295,7 @@ def _describe_other_targets(latest: Run, all_runs: Sequence[Run]) -> Iterator[st
         and run.suite.digest != latest.suite.digest
         and target_digest(run.target) == target_digest(latest.target)
     ]
-    yield from _left_out(len(versions), "asked another version of the suite")
+    yield from _left_out(len(versions), "used another version of the suite")
 
 
 def _left_out(count: int, why: str) -> Iterator[str]:

@@ -99,7 +99,7 @@ def check_finished(store: Store, run: Run) -> None:
         store.check_can_count_looks()
     if run.imported is not None:
         raise UsageError(
-            f"The answers of run {run.id} were imported, and nobody was asked for them here. Hand out the "
+            f"The answers of run {run.id} were imported, not made here. Hand out the "
             "bundle that they came from; `proctor attest BUNDLE` adds your signature to it."
         )
     trial_count = sum(count for verdict, count in store.counts(run.id).items() if verdict is not None)

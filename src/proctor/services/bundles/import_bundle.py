@@ -61,7 +61,7 @@ def import_bundle(store: Store, path: Path, options: ImportOptions, notify: Tell
     if statement.kind == "public":
         raise UsageError(
             f"{path} is a public bundle: what is held out is not in it, and a run is stored whole or not at "
-            "all. Ask its maker for the full one. `proctor replay` asks the rest of its questions again."
+            "all. Ask its maker for the full one. `proctor replay` runs its other cases again."
         )
     with opened(path) as bundle:
         existing = _find_run(store, statement.run)

@@ -76,7 +76,7 @@ def asking(
                 if verification.hidden and options.split is None
                 else "no such trial"
             )
-            raise NothingSelected(f"{path} shows {scope}, so there is nothing to ask again.")
+            raise NothingSelected(f"{path} shows {scope}, so there is nothing to run again.")
         suite = import_suite(store, bundle, verification, import_options)
     return Asking(
         request=_request(suite, run, options, before),
@@ -133,9 +133,9 @@ def _notes(verification: Verified, options: Who, suite: Suite) -> tuple[str, ...
     if verification.hidden:
         notes.append(
             f"The bundle is public: its {verification.hidden:,} held-out trials are not in it, and only the "
-            f"others were asked again, as the suite {suite.name!r}."
+            f"others were run again, as the suite {suite.name!r}."
         )
     if verification.run.judges and not options.judges:
         names = ", ".join(judge.name for judge in verification.run.judges)
-        notes.append(f"The answers then were judged by {names}; --judge says who judges now.")
+        notes.append(f"The answers were judged by {names} then; choose judges now with --judge.")
     return tuple(notes)

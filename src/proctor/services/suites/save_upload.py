@@ -251,7 +251,7 @@ def _prepare_suite(
         return suite, []
     message = (
         f"The suite wants to be run on {listed([shown(name) for name in unknown_targets], 5)}, which the "
-        "targets.yaml here does not name, so that is left out. Choose on Run Suite who is asked."
+        "targets.yaml here does not name, so that is left out. Choose the targets on Run Suite."
     )
     warning = Problem(
         level="warning", code=CODE, message=message, path=upload.main, line=None if upload.is_folder else 1

@@ -10,7 +10,7 @@ from fnmatch import translate
 from functools import lru_cache
 from io import BytesIO
 from posixpath import basename, dirname, normpath, relpath, splitext
-from re import compile as compiled
+from re import compile as compile_pattern
 from typing import Any, Final
 
 from msgspec import Struct
@@ -34,7 +34,7 @@ _MAX_CHOICES: Final = 40
 
 _TABLE_ENDINGS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
 _YAML_ENDINGS: Final = (".yaml", ".yml")
-_TESTS: Final = compiled(rb"(?m)^(\{\s*)?[\"']?(tests|eval_cases|evalcases)[\"']?[ \t]*:")
+_TESTS: Final = compile_pattern(rb"(?m)^(\{\s*)?[\"']?(tests|eval_cases|evalcases)[\"']?[ \t]*:")
 _PROMPTS: Final = "prompts"
 _WILD: Final = frozenset("*?[")
 _ENDINGS: Final = {"ai_tester": MARKDOWN, "promptfoo": ".yaml"}
@@ -364,6 +364,6 @@ def _matches(parts: list[str], pattern_parts: list[str]) -> bool:
             last = place == len(pattern_parts) - 1
             positions = {at for begin in positions for at in range(begin, len(parts) + last)}
         else:
-            fits = compiled(translate(part)).match
+            fits = compile_pattern(translate(part)).match
             positions = {at + 1 for at in positions if at < len(parts) and fits(parts[at])}
     return len(parts) in positions

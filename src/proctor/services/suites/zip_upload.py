@@ -91,7 +91,9 @@ def _check_directory(data: bytes) -> None:
         raise UsageError("The zip archive is cut off: its end is missing. Make it again.")
     count, size = struct.unpack_from("<HL", data, at + 10)
     if data[max(0, at - _LOCATOR_SIZE) : at].startswith(_LOCATOR):
-        raise UsageError("The zip archive is of the kind for more than 4 GB. Pack the suite anew, by itself.")
+        raise UsageError(
+            "The zip archive is of the kind for more than 4 GB. Pack the suite again, by itself."
+        )
     if count > MOST_FILES or size > MOST_FILES * _MAX_DIRECTORY_ENTRY_BYTES:
         raise UsageError(_too_many(count))
 
