@@ -49,16 +49,16 @@ def open_input(path: str) -> Iterator[str]:
 
 
 def _as_file(path: str) -> str:
-    source = Path("/dev/stdin" if path == "-" else path)
-    if path != "-" and (not source.exists() or source.is_file() or source.is_dir()):
+    source_path = Path("/dev/stdin" if path == "-" else path)
+    if path != "-" and (not source_path.exists() or source_path.is_file() or source_path.is_dir()):
         return path
     folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="proctor-"))
-    copy_path = Path(folder, source.name)
+    copy_path = Path(folder, source_path.name)
     with copy_path.open("wb") as file:
         if path == "-":
             copyfileobj(sys.stdin.buffer, file)
         else:
-            with source.open("rb") as pipe:
+            with source_path.open("rb") as pipe:
                 copyfileobj(pipe, file)
     return str(copy_path)
 
@@ -129,8 +129,8 @@ def as_text(tables: Sequence[Table], width: int | None = None) -> Iterator[str]:
         width: the most characters of a line. Columns that do not fit go into a further table below, which
             repeats the first column; long texts lose their middle.
     """
-    for place, table in enumerate(tables):
-        if place:
+    for index, table in enumerate(tables):
+        if index:
             yield ""
         if table.title:
             yield table.title

@@ -94,7 +94,7 @@ def _write(certified: Certified, options: dict[str, Any], bundle: Path | None) -
         Certificate(
             lines=lambda: of_run.lines(certified),
             data=of_run.data(certified),
-            markdown=lambda badge, place: of_run.markdown(certified, badge, place),
+            markdown=lambda badge, path: of_run.markdown(certified, badge, path),
             badge=lambda link: of_run.badge_of(certified, link),
         ),
         options["outputs"],

@@ -37,15 +37,15 @@ def new(name: str, keys: str | None) -> None:
 
     It is encrypted when the environment variable PROCTOR_KEY_PASSWORD has a password.
     """
-    place = keys_path(keys)
-    key = keyring.new_key(place, name)
-    lines = [f"Made the key {key.name!r} in {place}.", f"Fingerprint: {key.id}"]
+    folder = keys_path(keys)
+    key = keyring.new_key(folder, name)
+    lines = [f"Made the key {key.name!r} in {folder}.", f"Fingerprint: {key.id}"]
     if not os.environ.get(keyring.PASSWORD):
         lines.append(
-            f"It is not encrypted: whoever reads {keyring.private_path(place, name)} can sign as you. "
+            f"It is not encrypted: whoever reads {keyring.private_path(folder, name)} can sign as you. "
             f"To encrypt a new key, set {keyring.PASSWORD} first."
         )
-    show_command = f"proctor keys show {key.name}{keys_flag(place)}"
+    show_command = f"proctor keys show {key.name}{keys_flag(folder)}"
     lines.append(f"Hand out what `{show_command}` prints, and the fingerprint by another way.")
     show(lines)
 
@@ -58,16 +58,16 @@ def list_keys(as_json: bool, keys: str | None) -> None:
 
     Your own are trusted too.
     """
-    place = keys_path(keys)
-    trusted_keys = list(trust_store.trusted(place).values())
+    folder = keys_path(keys)
+    trusted_keys = list(trust_store.trusted(folder).values())
     if as_json:
         echo_json(
             json.dumps(
-                {"folder": str(place), "keys": list(map(_row, trusted_keys)), "exit_code": 0}, indent=2
+                {"folder": str(folder), "keys": list(map(_row, trusted_keys)), "exit_code": 0}, indent=2
             )
         )
     else:
-        none = f"No key is in {place}. `proctor keys new{keys_flag(place)}` makes one."
+        none = f"No key is in {folder}. `proctor keys new{keys_flag(folder)}` makes one."
         show(_lines(trusted_keys) if trusted_keys else [none])
 
 
@@ -87,15 +87,15 @@ def _lines(trusted_keys: list[trust_store.Trusted]) -> Iterator[str]:
 @keys_option
 def show_key(name: str, keys: str | None) -> None:
     """Print the public key NAME, your own or one that you trust."""
-    place = keys_path(keys)
-    trusted_keys = trust_store.trusted(place)
+    folder = keys_path(keys)
+    trusted_keys = trust_store.trusted(folder)
     for key in trusted_keys.values():
         if name in (key.id, key.name, key.own_name):
             echo(key.public_pem.removesuffix("\n"))
             echo(f"Fingerprint: {key.id}", err=True)
             return
     names = [key.own_name or key.name for key in trusted_keys.values()]
-    raise UsageError(f"There is no key {name!r} in {place}. {suggestion(name, names)}")
+    raise UsageError(f"There is no key {name!r} in {folder}. {suggestion(name, names)}")
 
 
 @command.command("trust")
@@ -108,14 +108,14 @@ def trust(file: str, name: str | None, keys: str | None) -> None:
     Get the file from its owner and compare the fingerprint over another channel. A key that comes with a
     bundle does not show who made the bundle.
     """
-    place = keys_path(keys)
+    folder = keys_path(keys)
     text = _read_public_key(file)
     try:
-        trusted_key = trust_store.trusted(place).get(keyring.fingerprint(text))
+        trusted_key = trust_store.trusted(folder).get(keyring.fingerprint(text))
     except ValueError as error:
         raise UsageError(f"{file!r} has no public key to trust: {error}.") from None
     if trusted_key is None or name is not None:
-        trusted_key, is_new = trust_store.trust(place, text, name or _key_name(file), datetime.now(UTC))
+        trusted_key, is_new = trust_store.trust(folder, text, name or _key_name(file), datetime.now(UTC))
     else:
         is_new = False
     show(

@@ -180,7 +180,7 @@ def _curves(trajectories: Sequence[Trajectory]) -> tuple[list[str], list[str], l
 def _curve(scores: Sequence[float], low: float, high: float) -> str:
     """Scores as a row of blocks, the highest score as the highest block; long rows are thinned."""
     count = min(_MAX_CURVE_WIDTH, len(scores))
-    thinned = (scores[(place + 1) * len(scores) // count - 1] for place in range(count))
+    thinned = (scores[(step + 1) * len(scores) // count - 1] for step in range(count))
     span = high - low
     return "".join(_STEPS[round((score / 2 - low / 2) / (span / 2) * 7) if span else 0] for score in thinned)
 
@@ -217,15 +217,15 @@ def _modes(trajectories: Named, names: Sequence[str], top: int) -> Table:
 def _windows(trajectories: Sequence[Trajectory], window: int) -> Iterator[list[str]]:
     windows = [trajectory.repeat_rate(window=window) for trajectory in trajectories]
     longest = max(windows, key=len)
-    for place, window_ in enumerate(longest):
+    for index, longest_window in enumerate(longest):
         column_windows = (
-            windows_of_file[place] if place < len(windows_of_file) else None for windows_of_file in windows
+            windows_of_file[index] if index < len(windows_of_file) else None for windows_of_file in windows
         )
         last = max(
-            windows_of_file[place]["last"] for windows_of_file in windows if place < len(windows_of_file)
+            windows_of_file[index]["last"] for windows_of_file in windows if index < len(windows_of_file)
         )
         yield [
-            f"{window_['first']}–{last}",
+            f"{longest_window['first']}–{last}",
             *(percent(trajectory["rate"]) if trajectory else NONE for trajectory in column_windows),
         ]
 

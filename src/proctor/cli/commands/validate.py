@@ -31,9 +31,9 @@ class _CommandWithFileList(ConfigDefaultsCommand):
 def _spread(args: list[str], flag: str) -> list[str]:
     words: list[str] = []
     is_file_list = False
-    for place, word in enumerate(args):
+    for index, word in enumerate(args):
         if word == "--":
-            return words + args[place:]
+            return words + args[index:]
         if is_file_list and not word.startswith("-"):
             if words[-1] != flag:
                 words.append(flag)

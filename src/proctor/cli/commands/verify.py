@@ -45,13 +45,13 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
     rows: list[dict[str, Any]] = []
     errors: list[dict[str, Any]] = []
     codes = [ExitCode.OK]
-    for place, path in enumerate(bundles):
+    for index, path in enumerate(bundles):
         passed_checks: list[str] = []
         try:
             verification = _verify(path, keys, passed_checks.append)
             rows.append({**_row(verification), "checks": passed_checks})
             if not as_json:
-                show([*([""] if place else []), *_lines(verification)])
+                show([*([""] if index else []), *_lines(verification)])
             if require_signature and verification.standing != "trusted":
                 standing_text = _STANDING_TEXTS[verification.standing]
                 raise BundleError(

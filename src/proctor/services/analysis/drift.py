@@ -162,8 +162,8 @@ class DriftQuery:
         places, special = Places(), self._with_rules(selection.runs[-1])
         series: list[Seen] = []
         notes = list(selection.notes)
-        for place, run in enumerate(selection.runs):
-            on_progress(place, len(selection.runs))
+        for index, run in enumerate(selection.runs):
+            on_progress(index, len(selection.runs))
             series.append(self._observe(run, places, special))
         usable = [observation for observation in series[:-1] if any(observation.answers)]
         notes += _left_out(len(series) - 1 - len(usable), "without new answers of the target")

@@ -6,7 +6,7 @@ wherever and whenever it is attested.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from proctor.bundles.reader import LONGEST_LINE
 from proctor.bundles.writer import Digests, check_place, writing
 from proctor.codec import target_digest
 from proctor.errors import StoreError, UsageError
-from proctor.model import Case, Look, Run, Trial
+from proctor.model import Case, Run, Trial
 from proctor.proof import merkle
 from proctor.proof.canonical import canonical
 from proctor.proof.claims import Counting
@@ -160,7 +160,9 @@ def passed_into(
     stream = _RunStream(out, store, run, public=public, on_line=on_line)
     stream.write_all(telling(notify, "trials written"))
     counting = stream.counting
-    claims, looks = counting.claims, [look.kind for look in _list_looks_before(store, run)]
+    claims = counting.claims
+    # Later accesses to the holdout change no bundle of the run.
+    looks = [look.kind for look in store.looks(run.suite.digest) if look.at < run.started_at]
     passed_tests, failed_tests = counting.names(public=public)
     assert run.finished_at is not None
     return Statement(
@@ -181,11 +183,6 @@ def passed_into(
         trials=stream.heads[TRIALS],
         looks=Looks(looks.count("rate"), looks.count("reveal")),
     )
-
-
-def _list_looks_before(store: Store, run: Run) -> Iterator[Look]:
-    """Yields the accesses to the holdout before the run; later ones change no bundle of it."""
-    return (look for look in store.looks(run.suite.digest) if look.at < run.started_at)
 
 
 class _RunStream:

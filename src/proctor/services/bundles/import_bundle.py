@@ -64,7 +64,7 @@ def import_bundle(store: Store, path: Path, options: ImportOptions, notify: Tell
             "all. Ask its maker for the full one. `proctor replay` runs its other cases again."
         )
     with opened(path) as bundle:
-        existing = _find_run(store, statement.run)
+        existing = next((run for run in store.runs() if run.id == statement.run), None)
         if existing is not None and (existing.status == "finished" or existing.imported is None):
             if _is_same(store, existing, bundle, verification):
                 return Imported(run=existing, verified=verification, new=False)
@@ -77,11 +77,6 @@ def import_bundle(store: Store, path: Path, options: ImportOptions, notify: Tell
         return Imported(
             run=_store_run(store, bundle, verification, options, notify), verified=verification, new=True
         )
-
-
-def _find_run(store: Store, run_id: str) -> Run | None:
-    """The run of exactly that id."""
-    return next((run for run in store.runs() if run.id == run_id), None)
 
 
 def _store_run(

@@ -185,8 +185,8 @@ def name_of(suite: Suite) -> str:
 
 def _lines(bundle: Bundle, statement: Statement, name: str, skipped: int = 0) -> Iterator[bytes]:
     hasher = sha256()
-    for place, line in enumerate(bundle.lines(name, hasher)):
-        if place >= skipped:
+    for index, line in enumerate(bundle.lines(name, hasher)):
+        if index >= skipped:
             yield line
     if hasher.hexdigest() != statement.files[name]:
         raise _changed_error(bundle)

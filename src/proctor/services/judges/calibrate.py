@@ -141,18 +141,18 @@ class Calibrating:
         replies: list[dict[PromptVariant, JudgeReply]] = [{} for _ in answers]
         waiting = iter(
             [
-                (place, variant)
-                for place, answer in enumerate(answers)
+                (index, variant)
+                for index, answer in enumerate(answers)
                 if needs_judge(answer)
                 for variant in prompt_variants(repeats)
             ]
         )
 
         async def work(jobs: Iterator[tuple[int, PromptVariant]]) -> None:
-            for place, variant in jobs:
+            for index, variant in jobs:
                 if self._stopped:
                     return
-                replies[place][variant] = await self._reply(answers[place], variant, target)
+                replies[index][variant] = await self._reply(answers[index], variant, target)
                 self._call_count += 1
                 self._on_progress(self._call_count, self._usage)
 
@@ -176,8 +176,11 @@ class Calibrating:
     async def _reply(self, answer: Answer, variant: PromptVariant, target: Answers) -> JudgeReply:
         assert answer.trial.output is not None
         recorder = _PromptRecorder(target, variant.shift)
-        case = _with_reversed_items(answer.case) if variant.turned else answer.case
-        output = _lengthen(answer.trial.output) if variant.padded else answer.trial.output
+        case, output = answer.case, answer.trial.output
+        if variant.turned:
+            case = replace(case, assertions=tuple(map(_reverse_items, case.assertions)))
+        if variant.padded:
+            output = replace(output, text=padded(output.text))
         folder = "" if answer.run is None else answer.run.suite.folder
         context = Help(
             judges=(Judge(name=self._spec.name, target=recorder),),
@@ -258,20 +261,11 @@ def _grader_needs(case: Case) -> Iterator[frozenset[str]]:
             yield bind(assertion, GRADERS.get).wants()
 
 
-def _with_reversed_items(case: Case) -> Case:
-    """The case with the items of each of its lists in the reverse order."""
-    return replace(case, assertions=tuple(map(_reverse_items, case.assertions)))
-
-
 def _reverse_items(assertion: Assertion) -> Assertion:
     items: Any = assertion.params.get("items")
     if assertion.grader != "rubrics" or not isinstance(items, list | tuple):
         return assertion
     return replace(assertion, params={**assertion.params, "items": list(reversed(items))})
-
-
-def _lengthen(output: Output) -> Output:
-    return replace(output, text=padded(output.text))
 
 
 # --- replies to a calibration ------------------------------------------------------------------------------

@@ -301,10 +301,10 @@ def _separator(text: str) -> str:
 
 def _header_problems(header: list[str]) -> Iterator[str]:
     columns = {*OF_RUN, *OWN, *(EXPORTED if "verdict" in header else ())}
-    for place, name in enumerate(header):
+    for index, name in enumerate(header):
         if name not in columns:
             yield f"Unknown column {shown(name)}. {suggestion(name[:60], sorted({*OF_RUN, *OWN}))}"
-        elif name in header[:place]:
+        elif name in header[:index]:
             yield f"The column {name!r} is there twice; keep one of them."
     if "label" not in header:
         yield "There is no column `label`; add one, with `pass` or `fail` in each row."

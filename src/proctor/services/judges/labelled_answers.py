@@ -98,8 +98,8 @@ class _AnswerFinder:
                 continue
             run = self._find_run(label_line)
             if run is not None:
-                place = (label_line.label.case_id, label_line.label.repeat)
-                by_run.setdefault(run.id, {}).setdefault(place, []).append(label_line)
+                key = (label_line.label.case_id, label_line.label.repeat)
+                by_run.setdefault(run.id, {}).setdefault(key, []).append(label_line)
         self._check_ids(standalone.values())
         answers = [(group[0].line, self._standalone_answer(group)) for group in standalone.values()]
         runs = {run.id: run for run in self._runs.values() if run is not None and run.id in by_run}

@@ -239,19 +239,19 @@ def _to_plain(case: Case) -> dict[str, Any]:
     return plain
 
 
-def _find_difference(first: Any, second: Any, place: str) -> str | None:
+def _find_difference(first: Any, second: Any, field_path: str) -> str | None:
     """Returns the path at which two values differ first; None where they are equal."""
     if isinstance(first, dict) and isinstance(second, dict):
-        members = [(name, f"{place}.{name}") for name in sorted({*first, *second})]
+        members = [(name, f"{field_path}.{name}") for name in sorted({*first, *second})]
         places = (_find_difference(first.get(name), second.get(name), path) for name, path in members)
         return next(filter(None, places), None)
     if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
         places = (
-            _find_difference(*pair, f"{place}[{number}]")
+            _find_difference(*pair, f"{field_path}[{number}]")
             for number, pair in enumerate(zip(first, second, strict=True))
         )
         return next(filter(None, places), None)
-    return None if first == second and type(first) is type(second) else place
+    return None if first == second and type(first) is type(second) else field_path
 
 
 def _top_field(field: str | None) -> str:

@@ -291,7 +291,7 @@ class _SuiteReader:
         if self.placeholders is not None:
             placeholder = self.placeholders.of_case(located_case, problems)
             if placeholder is not None:
-                self.add(placeholder, place=(located_case.path or self._path, located_case.line))
+                self.add(placeholder, location=(located_case.path or self._path, located_case.line))
                 return
         self._problems += problems
         if is_duplicate:
@@ -300,13 +300,13 @@ class _SuiteReader:
         if self.inspect is not None and not problems:
             self.inspect(located_case)
 
-    def add(self, case: Case, graders: Sequence[Grader] = (), place: tuple[str, int] = ("", 0)) -> None:
+    def add(self, case: Case, graders: Sequence[Grader] = (), location: tuple[str, int] = ("", 0)) -> None:
         """The next case of the suite, with its graders and its place; a placeholder has none."""
-        self._lines.setdefault(case.id, place[1])
+        self._lines.setdefault(case.id, location[1])
         sent_hash = sent_digest(case)
         self._digests.append((case.id, sent_hash, judged_digest(case)))
         if self._indexer.add(case):
-            self._requirements.add(case, graders, place)
+            self._requirements.add(case, graders, location)
         self.has_placeholders = self.has_placeholders or bool(case.problems)
         if self._writer is not None:
             self._writer.add(case, sent_hash)

@@ -172,7 +172,7 @@ class Suites:
                 suite=replace(load_result.suite, version=None),
                 cases=partial(temporary_store.cases, load_result.suite.content),
                 problems=load_result.problems,
-                source=self._source(paths[0]),
+                source=source_of(paths[0], self._environ, self._config.reading(paths[0])),
             )
 
     def _locate(self, word: str, dialect: str | None) -> tuple[Path, ...]:
@@ -214,9 +214,6 @@ class Suites:
         if load_result.errors:
             raise SuiteError(load_result.problems)
         return load_result
-
-    def _source(self, path: Path) -> Source:
-        return source_of(path, self._environ, self._config.reading(path))
 
     def _stored_names(self, word: str) -> str:
         names = [] if self._store is None else _list_names(self._store)

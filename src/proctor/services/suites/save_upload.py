@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.errors import SuiteError, UsageError
-from proctor.model import Case, Defaults, Problem, SplitRule, Suite
+from proctor.model import Case, Problem, SplitRule, Suite
 from proctor.plurals import listed
 from proctor.protocols import Placed, Store, SuiteWriter
 from proctor.services.bundles.side_effects import find_side_effects
@@ -256,11 +256,8 @@ def _prepare_suite(
     warning = Problem(
         level="warning", code=CODE, message=message, path=upload.main, line=None if upload.is_folder else 1
     )
-    return replace(suite, defaults=_without_targets(suite.defaults, own_targets)), [warning]
-
-
-def _without_targets(defaults: Defaults, own_targets: Collection[str]) -> Defaults:
-    return replace(defaults, targets=tuple(target for target in defaults.targets if target in own_targets))
+    known_targets = tuple(target for target in suite.defaults.targets if target in own_targets)
+    return replace(suite, defaults=replace(suite.defaults, targets=known_targets)), [warning]
 
 
 # --- what a page may not say -------------------------------------------------------------------------------

@@ -359,10 +359,10 @@ def _matches(parts: list[str], pattern_parts: list[str]) -> bool:
     Each part of the glob is tried once with each beginning of the path, so that no glob takes long.
     """
     positions = {0}
-    for place, part in enumerate(pattern_parts):
+    for index, part in enumerate(pattern_parts):
         if part == "**":
-            last = place == len(pattern_parts) - 1
-            positions = {at for begin in positions for at in range(begin, len(parts) + last)}
+            is_last = index == len(pattern_parts) - 1
+            positions = {at for begin in positions for at in range(begin, len(parts) + is_last)}
         else:
             fits = compile_pattern(translate(part)).match
             positions = {at + 1 for at in positions if at < len(parts) and fits(parts[at])}

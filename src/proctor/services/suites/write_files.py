@@ -30,30 +30,30 @@ def write(converted: Converted, output: str, *, force: bool = False) -> list[Pat
     """
     if not output.strip():
         raise UsageError("The name of the output is empty. Is a variable not set?")
-    places = _output_paths(converted, output)
+    contents = _contents_by_path(converted, output)
     # Not after the file, since its name may be as long as a name can be.
-    parts = {place: place.with_name(f"{os.getpid()}-{nth}.part") for nth, place in enumerate(places)}
-    place = Path(output)
+    parts = {target: target.with_name(f"{os.getpid()}-{nth}.part") for nth, target in enumerate(contents)}
+    target = Path(output)
     try:
-        for place in places:
-            if place.exists() and not place.is_file():
-                raise UsageError(f"{place.as_posix()!r} exists and is not a file. Name another one.")
+        for target in contents:
+            if target.exists() and not target.is_file():
+                raise UsageError(f"{target.as_posix()!r} exists and is not a file. Name another one.")
         if not force:
-            _check_free(converted, Path(output), list(places))
-        for place, data in places.items():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            parts[place].write_bytes(data)
-        for place, part in parts.items():
-            part.replace(place)
+            _check_free(converted, Path(output), list(contents))
+        for target, data in contents.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            parts[target].write_bytes(data)
+        for target, part in parts.items():
+            part.replace(target)
     except OSError as error:
-        raise UsageError(f"{str(place)!r} cannot be written: {error.strerror}.") from None
+        raise UsageError(f"{str(target)!r} cannot be written: {error.strerror}.") from None
     finally:
         for part in parts.values():
             _remove(part)
-    return list(places)
+    return list(contents)
 
 
-def _output_paths(converted: Converted, output: str) -> dict[Path, bytes]:
+def _contents_by_path(converted: Converted, output: str) -> dict[Path, bytes]:
     files = converted.files
     for path in files:
         if path.startswith("/") or normpath(path).split("/")[0] == "..":
@@ -68,10 +68,10 @@ def _output_paths(converted: Converted, output: str) -> dict[Path, bytes]:
     return {target.parent / path if path else target: data for path, data in sorted(files.items())}
 
 
-def _check_free(converted: Converted, output: Path, places: list[Path]) -> None:
-    existing = [place for place in places if place.exists()]
+def _check_free(converted: Converted, output: Path, targets: list[Path]) -> None:
+    existing = [target for target in targets if target.exists()]
     if existing:
-        names = ", ".join(place.as_posix() for place in existing[:_MAX_NAMED])
+        names = ", ".join(target.as_posix() for target in existing[:_MAX_NAMED])
         more = f" and {len(existing) - _MAX_NAMED} more" if len(existing) > _MAX_NAMED else ""
         raise UsageError(f"Already there: {names}{more}. Nothing was written; --force replaces them.")
     if MAIN not in converted.files and output.is_dir() and any(output.iterdir()):
