@@ -168,10 +168,12 @@ class Calibrating:
             for answer, answer_replies in zip(answers, replies, strict=True)
             if len(answer_replies) == variant_count or not needs_judge(answer)
         ]
-        result = self._build_result(
-            [answer for answer, _ in complete], [answer_replies for _, answer_replies in complete], repeats
+        return self._build_result(
+            [answer for answer, _ in complete],
+            [answer_replies for _, answer_replies in complete],
+            repeats,
+            unfinished=len(answers) - len(complete),
         )
-        return replace(result, left=len(answers) - len(complete))
 
     async def _reply(self, answer: Answer, variant: PromptVariant, target: Answers) -> JudgeReply:
         assert answer.trial.output is not None
@@ -209,7 +211,12 @@ class Calibrating:
                 self._prompts.add(judgment.prompt_digest)
 
     def _build_result(
-        self, answers: Sequence[Answer], replies: Sequence[dict[PromptVariant, JudgeReply]], repeats: int
+        self,
+        answers: Sequence[Answer],
+        replies: Sequence[dict[PromptVariant, JudgeReply]],
+        repeats: int,
+        *,
+        unfinished: int,
     ) -> Calibrated:
         judged_answers = [
             _to_judged_answer(answer, answer_replies, repeats)
@@ -238,6 +245,7 @@ class Calibrating:
                 for judged_answer in judged_answers
             ),
             repeated_cases=sum(count - 1 for count in cases.values()),
+            left=unfinished,
         )
 
 
