@@ -19,7 +19,6 @@ from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Calibration, Params, TargetSpec
 from proctor.plurals import counted
-from proctor.protocols import Store
 from proctor.reports.certificates import of_judge
 from proctor.reports.formatting import as_json, cost
 from proctor.safe_text import one_line
@@ -29,6 +28,7 @@ from proctor.services.judges.calibrate import (
     Difference,
     needs_judge,
     prompt_variants,
+    store_calibration,
 )
 from proctor.services.judges.label_export import no_labels, stored_labels
 from proctor.services.judges.label_files import read_labels
@@ -36,7 +36,6 @@ from proctor.services.judges.labelled_answers import Found, find_answers
 from proctor.services.progress_lines import Pace
 from proctor.services.runs.execution.target_pool import Reach
 from proctor.services.runs.planning.target_names import Names
-from proctor.services.runs.reading.report import keep_look
 from proctor.splits import SEALED
 from proctor.verdicts import Spent
 
@@ -76,7 +75,7 @@ def certify_judge(**options: Any) -> int:
         spec = _judge_spec(options, selection)
         with redirect_stdout(sys.stderr):  # what a function of the user's prints is no part of this
             result = asyncio.run(_calibrate(spec, selection, options))
-        _keep(store, selection, result)
+        store_calibration(store, selection, result)
     skipped = SkippedLabels(labels.open, selection.unjudged, labels.gone)
     code = ExitCode.INTERRUPTED if result.left else _exit_code(result.calibration, options["allow_errors"])
     if options["as_json"]:
@@ -153,19 +152,6 @@ def _report_progress(total: int) -> Callable[[int, Spent], None]:
             echo_err(f"{count:,}/{total:,} asked · cost {cost(usage.cost_usd)}")
 
     return report
-
-
-def _keep(store: Store, selection: Found, result: Calibrated) -> None:
-    """Stores the calibration, and records an access to each holdout: labels show how much of it passes."""
-    if result.calibration.count:
-        store.calibrate(result.calibration)
-    held_out = [
-        answer.run
-        for answer in selection.answers
-        if answer.run is not None and answer.trial.split == "holdout"
-    ]
-    for run in {run.id: run for run in held_out}.values():
-        keep_look(store, run, "rate")
 
 
 def _exit_code(calibration: Calibration, max_errors: int) -> ExitCode:

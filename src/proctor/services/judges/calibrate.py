@@ -28,11 +28,12 @@ from proctor.model import (
     TargetSpec,
     Verdict,
 )
-from proctor.protocols import Answers, Judge
-from proctor.services.judges.labelled_answers import Answer, is_judged
+from proctor.protocols import Answers, Judge, Store
+from proctor.services.judges.labelled_answers import Answer, Found, is_judged
 from proctor.services.runs.execution.judge_proxy import Lending
 from proctor.services.runs.execution.open_targets import together
 from proctor.services.runs.execution.target_pool import Reach
+from proctor.services.runs.reading.report import keep_look
 from proctor.targets.process.suite_programs import SuitePrograms
 from proctor.verdicts import Spent, verdict_of
 
@@ -98,6 +99,23 @@ def needs_judge(answer: Answer) -> bool:
     assert answer.trial.output is not None
     label = majority([label.passed for label in answer.labels])
     return label is not None and not is_empty(answer.trial.output)
+
+
+def store_calibration(store: Store, selection: Found, result: Calibrated) -> None:
+    """Store a calibration, and record an access to each holdout: labels show how much of it people pass.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    if result.calibration.count:
+        store.calibrate(result.calibration)
+    held_out = {
+        answer.run.id: answer.run
+        for answer in selection.answers
+        if answer.run is not None and answer.trial.split == "holdout"
+    }
+    for run in held_out.values():
+        keep_look(store, run, "rate")
 
 
 class Calibrating:
