@@ -22,7 +22,7 @@ class RunAttester:
     """Writes the bundles of one command. Folder and key are checked before the first call."""
 
     def __init__(self, folder: str, *, public: bool, sign_key: str | None, quiet: bool) -> None:
-        """Make the folder, and the user's key if there is none yet.
+        """Makes the folder, and the user's key if there is none yet.
 
         Args:
             folder: where the bundles go; empty for the working directory.

@@ -43,7 +43,7 @@ class VerdictHighlighter(RegexHighlighter):
 
 
 def coloured(lines: Iterable[str], console: Console | None = None) -> None:
-    """Print lines to a terminal; long ones are not broken."""
+    """Prints lines to a terminal; long ones are not broken."""
     console = console or Console(theme=THEME)
     highlight = VerdictHighlighter()
     for line in lines:

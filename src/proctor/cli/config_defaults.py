@@ -66,7 +66,7 @@ def _kind(param: click.Parameter) -> tuple[Any, str]:
 
 
 def load_cli_config() -> Config:
-    """Load the project's `proctor.toml`.
+    """Loads the project's `proctor.toml`.
 
     Raises:
         UsageError: it is wrong.

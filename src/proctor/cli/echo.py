@@ -9,7 +9,7 @@ import click
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
-    """Print a line; where its reader has gone, as with `| head`, nothing more is printed and work goes on.
+    """Prints a line; where its reader has gone, as with `| head`, nothing more is printed and work goes on.
 
     All text passes here, so that none of it can act on a terminal or on a CI system that reads the log.
 
@@ -28,12 +28,12 @@ def echo(text: str = "", *, err: bool = False) -> None:
 
 
 def echo_line(line: str, *, err: bool = False) -> None:
-    r"""Print what is one line, also where foreign text in it has line ends; these are shown as `\n`."""
+    r"""Prints one line, also where foreign text in it has line ends; these are shown as `\n`."""
     echo(line.replace("\n", r"\n"), err=err)
 
 
 def echo_err(line: str) -> None:
-    """Print a line to stderr."""
+    """Prints a line to stderr."""
     echo_line(line, err=True)
 
 
@@ -46,7 +46,7 @@ def warning(message: str) -> str:
 
 
 def echo_json(text: str) -> None:
-    r"""Print JSON; where stdout is not UTF-8, with everything beyond ASCII as `\u` escapes."""
+    r"""Prints JSON; where stdout is not UTF-8, with everything beyond ASCII as `\u` escapes."""
     if (sys.stdout.encoding or "").lower().replace("_", "-") not in ("utf-8", "utf8"):
         import json
         import re
@@ -58,7 +58,7 @@ def echo_json(text: str) -> None:
 
 
 def echo_document(document: bytes) -> None:
-    """Print a document that is data, in UTF-8: exactly, but where a terminal would act on it."""
+    """Prints a document that is data, in UTF-8: exactly, but where a terminal would act on it."""
     if sys.stdout.isatty():
         echo(document.decode().removesuffix("\n"))
     else:

@@ -55,7 +55,7 @@ _handled_signals: list[int] = []
 
 
 def exit_at_signals() -> None:
-    """End the process at once at a signal, except those that it was started to ignore, as by `nohup`."""
+    """Ends the process at once at a signal, except those that it was started to ignore, as by `nohup`."""
     _handled_signals.extend(number for number in _SIGNALS if getsignal(number) != SIG_IGN)
     for number in _handled_signals:
         signal(number, _exit)
@@ -65,7 +65,7 @@ def exit_at_signals() -> None:
 
 
 def raise_at_signals() -> None:
-    """Raise KeyboardInterrupt in the main thread at a signal."""
+    """Raises KeyboardInterrupt in the main thread at a signal."""
     for number in _handled_signals:
         signal(number, default_int_handler)  # asyncio knows this handler, and cancels its task instead
     if _handled_signals and sys.platform != "win32":
@@ -125,7 +125,7 @@ def _ignore() -> None:
 
 
 def _repeat_if_lost(unraisable: "sys.UnraisableHookArgs") -> None:
-    """Send a signal again whose KeyboardInterrupt hit code that cannot raise, such as `__del__`."""
+    """Sends a signal again whose KeyboardInterrupt hit code that cannot raise, such as `__del__`."""
     if unraisable.exc_type is KeyboardInterrupt:
         _thread.start_new_thread(_repeat, ())
     else:

@@ -77,7 +77,7 @@ def write_outputs(
     data: Mapping[str, Any],
     tables: Sequence[Table],
 ) -> None:
-    """Print the result, and write each file in the form that its ending says; older files are replaced.
+    """Prints the result, and writes each file in the form that its ending says; older files are replaced.
 
     Printing comes first, so that a file that cannot be written loses nothing that took long to compute.
 
@@ -112,7 +112,7 @@ def _as_json(data: Mapping[str, Any]) -> str:
 
 
 def warn_dropped(path: str, dropped_rows: Sequence[DroppedRow]) -> None:
-    """Print on stderr which lines of a file were left out, and why; beyond the first few, how many."""
+    """Prints on stderr which lines of a file were left out, and why; beyond the first few, how many."""
     for row in dropped_rows[:MOST_TOLD]:
         echo(f"{path}:{row.line}: warning: {one_line(row.reason)}", err=True)
     if len(dropped_rows) > MOST_TOLD:

@@ -114,7 +114,7 @@ def open_store(option: str | None, *, must_exist: bool = False, writes: bool = F
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a store that can only be read.
+    """Refuses a store that can only be read.
 
     Raises:
         StoreError: it cannot be written.
@@ -139,7 +139,7 @@ def is_saved(option: str | None) -> Callable[[str], bool]:
 
 
 def tell_located(located: Located) -> None:
-    """Print the warnings and notes on the files of a SUITE argument to stderr."""
+    """Prints the warnings and notes on the files of a SUITE argument to stderr."""
     for line in located.warnings:
         echo_err(f"proctor: warning: {line}")
     for line in located.notes:
@@ -169,7 +169,7 @@ def keys_flag(folder: Path) -> str:
 
 
 def show(lines: Iterable[str]) -> None:
-    """Print lines, with colour where a person reads them."""
+    """Prints lines, with colour where a person reads them."""
     if not sys.stdout.isatty():
         for line in lines:
             echo_line(line)

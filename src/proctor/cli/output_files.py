@@ -37,7 +37,7 @@ def check_outputs(
     endings: Sequence[str] = ENDINGS,
     charts: bool = True,
 ) -> None:
-    """Refuse files that cannot be written, before any call or computation.
+    """Refuses files that cannot be written, before any call or computation.
 
     Args:
         paths: the files.
@@ -88,7 +88,7 @@ def drawn(chart: Callable[[], Chart]) -> str:
 
 
 def write_output(path: str, text: str) -> None:
-    """Write a file, which is there whole or not at all; an older one is replaced.
+    """Writes a file, which is there whole or not at all; an older one is replaced.
 
     Raises:
         UsageError: it cannot be written.

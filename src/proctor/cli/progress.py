@@ -90,7 +90,7 @@ class Progress:
             echo(line, err=True)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Takes the bar away."""
         if self._bar is not None:
             self._bar.stop()
 
@@ -148,7 +148,7 @@ class _Bar:
         self._what: str | None = None
 
     def draw(self, title: str | None, count: int, total: int, status: str) -> None:
-        """Show the progress; a title other than the last one begins another bar."""
+        """Shows the progress; a title other than the last one begins another bar."""
         if title is not None and title != self._what:
             self.stop()
             self._what = title

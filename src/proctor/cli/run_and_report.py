@@ -47,7 +47,7 @@ def make_and_tell(
     reveal: bool,
     attester: RunAttester | None = None,
 ) -> int:
-    """Make the runs of a request, print them and write them; returns the exit code.
+    """Makes the runs of a request, prints them and writes them; returns the exit code.
 
     Args:
         request: what the user asks for.
@@ -124,7 +124,7 @@ def _refuse(error: SuiteError, *, as_json: bool) -> int:
 
 
 def run_session(session: Session, request: Request, progress: Progress) -> list[events.Done]:
-    """Make the runs of a request, on an event loop that a signal stops.
+    """Makes the runs of a request, on an event loop that a signal stops.
 
     Raises:
         click.Abort: it was stopped before there was a run to report.
@@ -166,7 +166,7 @@ async def _stoppable(session: Session, request: Request, progress: Progress) -> 
 
 
 def watch_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    """Call `stop` on the loop for each signal that stops a run.
+    """Calls `stop` on the loop for each signal that stops a run.
 
     If the loop does not react within `_MAX_BLOCKED_S`, because Python code blocks it (reading a large suite,
     say), KeyboardInterrupt ends that code and what follows on the loop.

@@ -57,7 +57,7 @@ class SkippedLabels(NamedTuple):
 
 
 def certify_judge(**options: Any) -> int:
-    """Calibrate a judge with labelled answers; store, print and write the calibration.
+    """Calibrates a judge with labelled answers; stores, prints and writes the calibration.
 
     Args:
         **options: the parameters of the command.

@@ -35,7 +35,7 @@ class Certificate(Struct, frozen=True, kw_only=True):
 
 
 def reach_of(options: Mapping[str, Any], progress: Progress) -> Reach:
-    """Return what opens a target or a judge, with the command's flags.
+    """Returns what opens a target or a judge, with the command's flags.
 
     Args:
         options: the parameters of the command.
@@ -61,7 +61,7 @@ def reach_of(options: Mapping[str, Any], progress: Progress) -> Reach:
 
 
 def check_outside(outputs: Sequence[str], bundle: Path) -> None:
-    """Refuse files that would become part of a bundle, which then is none any more.
+    """Refuses files that would become part of a bundle, which then is none any more.
 
     Raises:
         UsageError: there is one.
@@ -74,7 +74,7 @@ def check_outside(outputs: Sequence[str], bundle: Path) -> None:
 
 
 def check_url(url: str | None) -> None:
-    """Refuse a link that does more than lead somewhere, such as one that begins with `javascript:`.
+    """Refuses a link that does more than lead somewhere, such as one that begins with `javascript:`.
 
     Raises:
         UsageError: it is neither an address of http or https, nor a path.
@@ -99,7 +99,7 @@ def write_certificate(
     bundle: Path | None = None,
     code: ExitCode = ExitCode.OK,
 ) -> None:
-    """Print a certificate, and write each file in the form that its ending says; older files are replaced.
+    """Prints a certificate, and writes each file in the form that its ending says; older files are replaced.
 
     Args:
         certificate: the certificate.

@@ -27,7 +27,7 @@ from proctor.services.bundles.certify import bundle_of, certify_bundle, looked_a
 
 
 def certify_run(**options: Any) -> int:
-    """Check a run or a bundle, print its certificate, and write it.
+    """Checks a run or a bundle, prints its certificate, and writes it.
 
     Args:
         **options: the parameters of the command.

@@ -27,7 +27,7 @@ from proctor.services.targets.conformance import replies_of
 
 
 def certify_target(**options: Any) -> int:
-    """Run all checks on a target, print the result, and write it.
+    """Runs all checks on a target, prints the result, and writes it.
 
     Args:
         **options: the parameters of the command.

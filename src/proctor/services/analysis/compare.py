@@ -21,7 +21,7 @@ _PROGRESS_EVERY = 1000
 
 
 def runs_of(store: Store, words: Sequence[str]) -> list[Run]:
-    """Find the runs that words name; one word alone names the runs that one command started together.
+    """Finds the runs that words name; one word alone names the runs that one command started together.
 
     Args:
         store: where they are.
@@ -64,7 +64,7 @@ def _origin(run: Run) -> tuple[str, str, bool]:
 
 
 def check_comparable(store: Store, runs: Sequence[Run], *, by_digest: bool) -> None:
-    """Refuse runs whose trials cannot be brought together.
+    """Refuses runs whose trials cannot be brought together.
 
     Args:
         store: where their suites are.
@@ -102,7 +102,7 @@ def load_outcomes(
     by_digest: bool = False,
     on_progress: Callable[[int, int], None] = lambda _count, _total: None,
 ) -> list[RunFacts]:
-    """Collect the outcomes of runs from their stored trials; a run that is named twice is read once.
+    """Collects the outcomes of runs from their stored trials; a run that is named twice is read once.
 
     Args:
         store: where they are.
@@ -131,7 +131,7 @@ def load_outcomes(
 
 
 def compare_pairwise(runs: Sequence[RunFacts], *, split: Split, by: By) -> Compared:
-    """Compare two runs, or rank several and compare each with each other.
+    """Compares two runs, or rank several and compare each with each other.
 
     The report has no rule, no accesses to holdouts and no judges: the caller adds them.
 
@@ -151,7 +151,7 @@ def compare_pairwise(runs: Sequence[RunFacts], *, split: Split, by: By) -> Compa
 
 
 def _check_split(runs: Sequence[RunFacts], split: Split) -> None:
-    """Refuse a split that none of the runs has.
+    """Refuses a split that none of the runs has.
 
     Raises:
         UsageError: there is nothing in it.
@@ -165,7 +165,7 @@ def _check_split(runs: Sequence[RunFacts], split: Split) -> None:
 
 
 def about_judges(store: Store, runs: Sequence[RunFacts]) -> tuple[str, ...]:
-    """Describe the calibration of the judges of these runs, in sentences, each once.
+    """Describes the calibration of the judges of these runs, in sentences, each once.
 
     Raises:
         StoreError: the store cannot be read.
@@ -181,7 +181,7 @@ def about_judges(store: Store, runs: Sequence[RunFacts]) -> tuple[str, ...]:
 
 
 def looked_at(store: Store, runs: Sequence[RunFacts], split: Split) -> int | None:
-    """Record an access to the holdout of each run that shows held-out cases; each command calls this once.
+    """Records an access to the holdout of each run that shows held-out cases; each command calls this once.
 
     Returns:
         How often the holdout of the last of them was accessed so far; None when nothing is held out.

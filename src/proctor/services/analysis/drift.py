@@ -53,7 +53,7 @@ class RunSelection(Struct, frozen=True, kw_only=True):
 
 
 def moment(word: str, now: datetime, *, ends: bool = False) -> datetime:
-    """Parse a date such as `2026-10-03`, a time such as `2026-10-03T14:00`, or an age such as `30d`.
+    """Parses a date such as `2026-10-03`, a time such as `2026-10-03T14:00`, or an age such as `30d`.
 
     Args:
         word: what the user wrote; times without a zone are UTC.
@@ -93,7 +93,7 @@ class DriftQuery:
         self._config = config
 
     def find(self, request: DriftRequest) -> RunSelection:
-        """Find the runs of the request.
+        """Finds the runs of the request.
 
         Raises:
             NothingSelected: fewer than two runs fit; says which there are.
@@ -133,7 +133,7 @@ class DriftQuery:
     def read(
         self, selection: RunSelection, on_progress: Callable[[int, int], None] = lambda _count, _all: None
     ) -> Drifted:
-        """Read the runs, and record one access to their holdout where its pass rate is shown.
+        """Reads the runs, and records one access to their holdout where its pass rate is shown.
 
         Args:
             selection: the runs.
@@ -153,7 +153,7 @@ class DriftQuery:
     def gathered(
         self, selection: RunSelection, on_progress: Callable[[int, int], None] = lambda _count, _all: None
     ) -> Drifted:
-        """Read the runs without recording an access: the caller records one for the run of `held_out`.
+        """Reads the runs without recording an access: the caller records one for the run of `held_out`.
 
         Raises:
             NothingSelected: fewer than two of them called the target.

@@ -55,7 +55,7 @@ Watch = Callable[[str, int, bytes, bytes, Case | Trial], None]
 def attest(
     store: Store, run: Run, path: Path, *, public: bool, key: SigningKey | None, notify: Tell | None = None
 ) -> Statement:
-    """Write a run as a bundle, and record that this shows its holdout to somebody.
+    """Writes a run as a bundle, and records that this shows its holdout to somebody.
 
     Args:
         store: where the run is.
@@ -89,7 +89,7 @@ def bundled(
 
 
 def check_finished(store: Store, run: Run) -> None:
-    """Refuse a run that is not complete, or was not made here.
+    """Refuses a run that is not complete, or was not made here.
 
     Raises:
         UsageError: it was cut short, trials of it are missing, or its answers were imported.
@@ -111,7 +111,7 @@ def check_finished(store: Store, run: Run) -> None:
 
 
 def keep_looks_at(store: Store, run: Run, statement: Statement) -> None:
-    """Keep what a bundle shows of a holdout: its pass rate, and in a full one questions and answers too."""
+    """Keeps what a bundle shows of a holdout: its pass rate, and in a full one questions and answers too."""
     if "holdout" in statement.claims:
         keep_look(store, run, "rate")
     if shows_held_out(run, statement):
@@ -137,7 +137,7 @@ def signature(payload: bytes, key: SigningKey) -> Signature:
 def passed_into(
     out: Digests, store: Store, run: Run, *, public: bool, notify: Tell | None, on_line: Watch | None = None
 ) -> Statement:
-    """Stream a run once through the files of its bundle, and return the statement about it.
+    """Streams a run once through the files of its bundle, and returns the statement about it.
 
     Args:
         out: takes the lines of all files but the envelope.

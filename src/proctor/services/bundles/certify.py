@@ -36,7 +36,7 @@ def certify_bundle(
     store: Store | None = None,
     notify: Tell | None = None,
 ) -> Certified:
-    """Check a bundle, and say what may be certified of it.
+    """Checks a bundle, and returns what may be certified of it.
 
     Args:
         path: the bundle.
@@ -130,7 +130,7 @@ def bundle_of(
 
 
 def looked_at(store: Store, run: Run, certified: Certified, *, stays: bool) -> int | None:
-    """Record that a certificate shows the pass rate of a holdout, and return the number of accesses so far.
+    """Records that a certificate shows the pass rate of a holdout, and returns the number of accesses so far.
 
     Args:
         store: where accesses to holdouts are kept.

@@ -37,7 +37,7 @@ class Countersigned(Struct, frozen=True):
 def countersign(
     path: Path, key: SigningKey, trusted_keys: Mapping[str, Trusted], notify: Tell | None = None
 ) -> Countersigned:
-    """Check a bundle as `verify` does, and put a signature of the key into it; all else in it stays.
+    """Checks a bundle as `verify` does, and adds a signature of the key; all else in it stays.
 
     Args:
         path: the bundle.

@@ -42,7 +42,7 @@ class Imported(Struct, frozen=True, kw_only=True):
 
 
 def import_bundle(store: Store, path: Path, options: ImportOptions, notify: Tell | None = None) -> Imported:
-    """Store the run of a bundle, with its suite and trials, under its own id.
+    """Stores the run of a bundle, with its suite and trials, under its own id.
 
     Args:
         store: where it is stored.

@@ -56,7 +56,7 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
 
 
 def verified(path: Path, options: ImportOptions, notify: Tell | None = None) -> Verified:
-    """Verify a bundle, and check that it is signed as the options require.
+    """Verifies a bundle, and checks that it is signed as the options require.
 
     Raises:
         BundleError: it is not what it says it is, or not signed as it has to be.
@@ -122,7 +122,7 @@ def describe_signatures(verification: Verified) -> str:
 
 
 def import_suite(store: Store, bundle: Bundle, verification: Verified, options: ImportOptions) -> Suite:
-    """Save a bundle's suite in a store, as a further version where its name is taken.
+    """Saves a bundle's suite in a store, as a further version where its name is taken.
 
     Of a public bundle the cases that it shows are saved, as a suite of their own that is not split. The
     suite's defaults for runs are left out: a stranger may not choose targets and settings here.

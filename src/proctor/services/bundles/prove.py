@@ -68,7 +68,7 @@ def prove(
     key: SigningKey | None,
     notify: Tell | None = None,
 ) -> Statement:
-    """Write the proof of one trial, with the envelope that the run's bundle has.
+    """Writes the proof of one trial, with the envelope that the run's bundle has.
 
     Args:
         store: where the run is.

@@ -58,7 +58,7 @@ def _reply_key(judgment: Judgment) -> tuple[str | None, ...]:
 
 
 def check_judgments(place: str, recorded: Sequence[Judgment], derived: Sequence[Judgment]) -> None:
-    """Compare judgments with what the same replies give when they are read again.
+    """Compares judgments with what the same replies give when they are read again.
 
     Raises:
         Defect: one is not what its reply says.
@@ -70,7 +70,7 @@ def check_judgments(place: str, recorded: Sequence[Judgment], derived: Sequence[
 
 
 def check_implied(place: str, assertion: Assertion, grader: Grader, recorded: Score) -> None:
-    """Check that the outcome of a score follows from its value, where the value decides it.
+    """Checks that the outcome of a score follows from its value, where the value decides it.
 
     Raises:
         Defect: they do not.

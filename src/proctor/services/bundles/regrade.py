@@ -78,7 +78,7 @@ class Deriving:
         return tuple(sorted(name for name, lost_s in self._lost_s.items() if lost_s))
 
     def check(self, place: str, case: Case, trial: Trial) -> None:
-        """Check the scores of the next trial; scores over all repeats are checked with the last repeat.
+        """Checks the scores of the next trial; scores over all repeats are checked with the last repeat.
 
         Args:
             place: where the trial is in the file, for messages.

@@ -48,7 +48,7 @@ class Who(Struct, frozen=True, kw_only=True):
 def asking(
     store: Store, path: Path, import_options: ImportOptions, options: Who, notify: Tell | None = None
 ) -> Asking:
-    """Verify a bundle, save its suite, and plan the run that repeats its cases.
+    """Verifies a bundle, saves its suite, and plans the run that repeats its cases.
 
     Args:
         store: where the suite is saved and the new run will be.
@@ -87,7 +87,7 @@ def asking(
 
 
 def compared(store: Store, plan: Asking, again: Run) -> Replayed:
-    """Compare the new run with the bundle; where held-out cases are in it, record an access to the holdout.
+    """Compares the new run with the bundle; where held-out cases are in it, records an access to the holdout.
 
     Raises:
         StoreError: the store cannot be read.

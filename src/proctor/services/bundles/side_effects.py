@@ -43,7 +43,7 @@ class SideEffectCheck:
             self._effects.append((position, case.id, what, detail))
 
     def check(self, index: Index) -> None:
-        """Refuse a suite that would do anything.
+        """Refuses a suite that would do anything.
 
         Args:
             index: knows which cases are held out; of them no detail is shown.

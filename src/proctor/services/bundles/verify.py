@@ -95,7 +95,7 @@ def verify(
     notify: Tell | None = None,
     on_check: Callable[[str], None] = lambda _check: None,
 ) -> Verified:
-    """Check all of a bundle.
+    """Checks all of a bundle.
 
     Args:
         path: a folder or an archive.
@@ -179,7 +179,7 @@ def _check_before_lines(
 
 
 def check_signatures(envelope: Envelope, trusted_keys: Mapping[str, Trusted]) -> tuple[CheckedSignature, ...]:
-    """Check the signatures of an envelope, and return them.
+    """Checks the signatures of an envelope, and returns them.
 
     Raises:
         Defect: one does not, or is by another key than it says.
@@ -217,7 +217,7 @@ class _BundleFiles:
         self.statement = statement
 
     def check(self) -> None:
-        """Compare each with its digest, before anything in it is used."""
+        """Compares each with its digest, before anything in it is used."""
         for name in FILES:
             same(name, "the SHA-256", self._bundle.sha256(name), self.statement.files[name])
 

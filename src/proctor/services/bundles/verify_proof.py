@@ -43,7 +43,7 @@ def may_be_proof(path: str | Path) -> bool:
 
 
 def verify_proof(path: str | Path, trusted_keys: Mapping[str, Trusted]) -> VerifiedProof:
-    """Check a proof of one trial: that its lines are in the trees of the statement, and who signed that.
+    """Checks a proof of one trial: that its lines are in the trees of the statement, and who signed that.
 
     Args:
         path: the file.

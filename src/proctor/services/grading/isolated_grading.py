@@ -42,12 +42,12 @@ class InlineLimit:
         self.works = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
 
     def install(self) -> None:
-        """Take the system's timer."""
+        """Takes the system's timer."""
         if self.works:
             self._before = signal.signal(signal.SIGVTALRM, self._stop)
 
     def close(self) -> None:
-        """Give the timer back. Safe to call twice."""
+        """Gives the timer back. Safe to call twice."""
         if self._before is not None:
             signal.signal(signal.SIGVTALRM, self._before)
             self._before = None
@@ -150,7 +150,7 @@ class EventLoopIsolation(_Attempts):
         return bool(self._waiting)
 
     def stop(self) -> None:
-        """Kill the workers; quick computations still run."""
+        """Kills the workers; quick computations still run."""
         self._stopped = True
         for task in self._waiting:
             task.cancel()
@@ -158,7 +158,7 @@ class EventLoopIsolation(_Attempts):
             self._pool.close()
 
     def close(self) -> None:
-        """Kill what still runs. Safe to call twice."""
+        """Kills what still runs. Safe to call twice."""
         super().close()
         self.stop()
 
@@ -188,12 +188,12 @@ class BlockingIsolation(_Attempts):
         return self._process.call(work)
 
     def close_process(self) -> None:
-        """End the worker, if there is one."""
+        """Ends the worker, if there is one."""
         if self._process is not None:
             self._process.close()
             self._process = None
 
     def close(self) -> None:
-        """Kill what still runs. Safe to call twice."""
+        """Kills what still runs. Safe to call twice."""
         super().close()
         self.close_process()

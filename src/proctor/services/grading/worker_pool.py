@@ -93,7 +93,7 @@ class GradingProcess:
         return not self._overdue and self._process.poll() is None
 
     def close(self) -> None:
-        """Kill the process, also in the middle of a job. Safe to call twice."""
+        """Kills the process, also in the middle of a job. Safe to call twice."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -153,7 +153,7 @@ class GradingPool:
         process.close()
 
     def close(self) -> None:
-        """Kill every worker, whatever it does. Safe to call twice."""
+        """Kills every worker, whatever it does. Safe to call twice."""
         with self._lock:
             self._closed = True
             processes = list(self._all)

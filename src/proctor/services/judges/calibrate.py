@@ -102,7 +102,7 @@ def needs_judge(answer: Answer) -> bool:
 
 
 def store_calibration(store: Store, selection: Found, result: Calibrated) -> None:
-    """Store a calibration, and record an access to each holdout: labels show how much of it people pass.
+    """Stores a calibration, and records an access to each holdout: labels show how much of it people pass.
 
     Raises:
         StoreError: the store cannot be written.
@@ -139,11 +139,11 @@ class Calibrating:
         self._judge_proxy = Lending()
 
     def stop(self) -> None:
-        """Send no further request; the replies so far count."""
+        """Sends no further request; the replies so far count."""
         self._stopped = True
 
     async def calibrate(self, answers: Sequence[Answer], *, repeats: int, workers: int) -> Calibrated:
-        """Call the judge about all answers, and compare its verdicts with the labels.
+        """Calls the judge about all answers, and compares its verdicts with the labels.
 
         Args:
             answers: the labelled answers.

@@ -44,7 +44,7 @@ class Found(Struct, frozen=True):
 
 
 def find_answers(labels: Labels, store: Store, run: str | None, environ: Mapping[str, str]) -> Found:
-    """Find the answers that labels are of.
+    """Finds the answers that labels are of.
 
     Args:
         labels: the labels.

@@ -1,4 +1,4 @@
-"""A folder to the suites in it and below, and to the files there that are none."""
+"""Finds the suites in a folder and below, and the files there that are none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _VENV: Final = "pyvenv.cfg"
 
 
 class Contents(Struct, frozen=True, kw_only=True):
-    """What is in a folder and below, in the order of paths."""
+    """The suites and other files of a folder and below, in the order of paths."""
 
     suites: tuple[Path, ...]
     """Suite files; the folder itself is the last where Markdown tests make it one suite."""
@@ -45,7 +45,7 @@ class Contents(Struct, frozen=True, kw_only=True):
 
 
 def contents_of(folder: Path, source: Callable[[Path], Source], dialect: str | None = None) -> Contents:
-    """The suites in a folder and below.
+    """Finds the suites in a folder and below.
 
     Hidden files and folders, `node_modules`, virtual environments, bundles and links to folders are left out.
 
@@ -138,7 +138,7 @@ def _has_markdown_tests(folder: Path) -> bool:
 def _find_included(
     suites: Collection[Path], files: Collection[Path], source: Callable[[Path], Source], dialect: str | None
 ) -> frozenset[Path]:
-    """Those of the files that are read by one of the suites, or lie in a template of its workspaces.
+    """Returns the files that one of the suites reads, or that lie in a template of its workspaces.
 
     Rows come last: what they read, such as a registry that names them, is not what includes them.
     """

@@ -50,7 +50,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
 
     @property
     def warnings(self) -> list[Problem]:
-        """What is doubtful and does not."""
+        """The problems that do not."""
         return [problem for problem in self.problems if problem.level == "warning"]
 
 
@@ -65,7 +65,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     options: Mapping[str, Any] = {},
 ) -> Loaded:
-    """Read a suite to its end and check all of it.
+    """Reads a suite to its end and checks all of it.
 
     Args:
         path: the file, or the folder with Markdown tests.
@@ -95,7 +95,7 @@ def load_source(
     tell: Callable[[int], None] = lambda _cases: None,
     skip_invalid: bool = False,
 ) -> Loaded:
-    """Read a suite to its end and check all of it, wherever its bytes are.
+    """Reads a suite to its end and checks all of it, wherever its bytes are.
 
     Args:
         source: the suite.
@@ -130,7 +130,7 @@ def load_source(
 def load_placeholder(
     path: Path, problems: Iterable[Problem], *, writer: SuiteWriter, indexer: Indexer
 ) -> Loaded:
-    """The suite of a file in which nothing can be read: one placeholder.
+    """Returns the suite of a file in which nothing can be read: it has one placeholder.
 
     Args:
         path: the file.
@@ -155,7 +155,7 @@ def survey(
     environ: Mapping[str, str] | None = None,
     options: Mapping[str, Any] = {},
 ) -> Loaded:
-    """Read a suite to its end, check all of it and show every case that is right; nothing is kept.
+    """Reads a suite to its end, checks all of it and passes on every case without error; nothing is stored.
 
     Args:
         path: as for `load`, and so are `dialect`, `environ` and `options`.
@@ -223,7 +223,7 @@ def dialect_of(source: Source) -> str:
 
 
 def with_repeats_rule(suite: Suite, rule: str | None) -> Suite:
-    """The header with the rule over repeats that a case brought, if one did."""
+    """Returns the header with the rule over repeats that a case has, if one has."""
     return suite if rule is None else replace(suite, repeats_rule=rule)
 
 
@@ -240,7 +240,7 @@ class _SuiteReader:
         self._suite: Suite | None = None
         self._lines: dict[str, int] = {}
         self._paths: dict[str, str] = {}
-        """Where ids stand, but for those in the suite's own file."""
+        """The files of ids that are not in the suite's own file."""
         self._wrong_ids: dict[str, int] = {}
         self._digests: list[tuple[str, str, str]] = []
         self._repeats_rule: str | None = None
@@ -249,7 +249,7 @@ class _SuiteReader:
         self.inspect: Callable[[Placed], None] | None = None
         """Called with every case that has no error."""
         self.placeholders: Placeholders | None = None
-        """Stand in for cases that are wrong, where these may be skipped."""
+        """Replaces cases that are wrong, where these may be skipped."""
         self.has_placeholders = False
 
     def of(self, dialect: str, source: Source) -> Loaded:

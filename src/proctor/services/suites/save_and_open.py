@@ -43,11 +43,11 @@ class SaveResult(Struct, frozen=True, kw_only=True):
 
 
 class OpenedSuite(Struct, frozen=True, kw_only=True):
-    """A suite, until it is closed."""
+    """A suite that is open for reading."""
 
     suite: Suite
     cases: Callable[[], Iterator[StoredCase]]
-    """Reads its cases, in order and as often as one likes; nothing holds them all."""
+    """Reads its cases in order; can be called repeatedly, and never holds all of them."""
     problems: tuple[Problem, ...] = ()
     """What is doubtful in its file."""
     source: Source | None = None
@@ -55,7 +55,7 @@ class OpenedSuite(Struct, frozen=True, kw_only=True):
 
 
 def saving(store: Store, path: Path, name: str | None = None, others: Collection[Path] = ()) -> SuiteWriter:
-    """A writer that keeps the suite of a file under its name; a built-in one as `builtin:cheap`.
+    """Returns a writer that saves the suite of a file under its name; a built-in one as `builtin:cheap`.
 
     Its `keep` raises UsageError where the name is that of a built-in suite, and this is another one.
 
@@ -99,7 +99,7 @@ class Suites:
         self._tell = tell
 
     def save(self, word: str, *, dialect: str | None = None, name: str | None = None) -> Iterator[SaveResult]:
-        """Save each suite of a word, one after the other.
+        """Saves each suite of a word, one after the other.
 
         Args:
             word: a file, a folder, a built-in suite, or the name of a file in `suites/`.
@@ -138,7 +138,7 @@ class Suites:
 
     @contextmanager
     def opened(self, word: str, *, dialect: str | None = None) -> Iterator[OpenedSuite]:
-        """A suite in a file or in the store, for as long as the block lasts.
+        """Opens a suite in a file or in the store, for as long as the block lasts.
 
         Args:
             word: a file or folder, `NAME@v2` or `NAME@sha256:…`, a built-in suite, the name of a file in
@@ -196,10 +196,10 @@ class Suites:
             raise UsageError(str(missing)) from None
 
     def _load(self, path: Path, dialect: str | None, writer: SuiteWriter) -> Loaded:
-        """The suite of a file, which is right.
+        """Loads the suite of a file.
 
         Raises:
-            SuiteError: it is not.
+            SuiteError: it has errors.
         """
         try:
             load_result = load(
@@ -221,7 +221,7 @@ class Suites:
 
 
 def check_builtin(name: str, digest: str) -> None:
-    """Refuse the name of a built-in suite for another one.
+    """Refuses the name of a built-in suite for another one.
 
     Raises:
         UsageError: the name begins with `builtin:`, and the digest is not that of the built-in suite.

@@ -66,7 +66,7 @@ class Draft(Struct, frozen=True, kw_only=True):
 
     @property
     def warnings(self) -> list[Problem]:
-        """What is doubtful and does not."""
+        """The problems that do not."""
         return [problem for problem in self.problems if problem.level == "warning"]
 
     @property
@@ -85,7 +85,7 @@ def draft_of(
     own_targets: Collection[str] = (),
     options: Mapping[str, Any] = {},
 ) -> Draft:
-    """Read an upload and find everything that is wrong or doubtful in it.
+    """Reads an upload and finds everything that is wrong or doubtful in it.
 
     Args:
         upload: the files.
@@ -129,7 +129,7 @@ def save(
     own_targets: Collection[str] = (),
     options: Mapping[str, Any] = {},
 ) -> SaveResult:
-    """Save the suite of an upload, as `Suites.save` saves one in a file.
+    """Saves the suite of an upload, as `Suites.save` saves one in a file.
 
     Args:
         store: where it is saved.
@@ -162,7 +162,7 @@ def save(
 
 
 def options_of(config: Config) -> dict[str, Any]:
-    """What `proctor.toml` says of reading that names no folder of this machine."""
+    """Returns the options of reading in `proctor.toml` that name no folder of this machine."""
     options: dict[str, Any] = {}
     if config.substitutions:
         options["substitutions"] = dict(config.substitutions)
@@ -176,7 +176,7 @@ def options_of(config: Config) -> dict[str, Any]:
 
 
 class _CheckingWriter:
-    """A writer that keeps nothing of a suite which would act on this machine."""
+    """A writer that refuses a suite which would act on this machine."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class _CheckingWriter:
         self._writer.add(case, sent)
 
     def keep(self, suite: Suite) -> Suite:
-        """Keep the suite as a page's.
+        """Keeps the suite as a page's.
 
         Raises:
             SuiteError: it would act on this machine.
@@ -224,7 +224,7 @@ def _check_name(name: str) -> None:
 
 
 def _check_text(upload: Upload) -> None:
-    """Check that what is read as text is one; what is attached may be anything."""
+    """Checks that files that are read as text are UTF-8; attachments may be anything."""
     if upload.main != FOLDER:
         decoded(upload.files[upload.main], upload.main)
         return

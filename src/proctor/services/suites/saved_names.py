@@ -15,7 +15,7 @@ _VERSION = re.compile(r"(.+)@(v[0-9]+|sha256:[0-9a-f]*)", re.DOTALL)
 
 
 def name_for(store: Store, path: Path, suite: Suite, others: Collection[Path] = ()) -> str:
-    """The name for the suite of a file, which the store keeps for that file from now on.
+    """Chooses the name for the suite of a file; the store keeps it for that file from now on.
 
     A file keeps the name that it was saved under. A new one gets the name of a file that is gone, that of a
     suite with the same cases, or the shortest that no other file has.
@@ -113,7 +113,7 @@ def versioned(word: str) -> tuple[str, str] | None:
 
 
 def check_name(name: str) -> None:
-    """Check that a suite can be saved and found again under a name.
+    """Checks that a suite can be saved and found again under a name.
 
     Raises:
         UsageError: it cannot.

@@ -48,7 +48,7 @@ def as_asked(load_result: Loaded, request: Request) -> Loaded:
 
 
 def check_share(share: float, name: str) -> None:
-    """Refuse what cannot be the share of cases to hold out.
+    """Refuses what cannot be the share of cases to hold out.
 
     Args:
         share: the share.
@@ -62,7 +62,7 @@ def check_share(share: float, name: str) -> None:
 
 
 def _check_nothing_held_out(request: Request, *, is_set_by_flag: bool) -> None:
-    """Refuse what contradicts a holdout of 0."""
+    """Refuses what contradicts a holdout of 0."""
     split = request.settings.selection.split
     if split != "all":
         raise UsageError(

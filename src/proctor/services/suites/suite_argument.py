@@ -25,11 +25,11 @@ _MAX_NAMED = 10
 
 
 class NoSuchSuite(UsageError):
-    """A word that stands for no file."""
+    """The argument stands for no file."""
 
 
 class Located(Struct, frozen=True, kw_only=True):
-    """The suite files that a word stands for."""
+    """The suite files that an argument stands for."""
 
     paths: tuple[Path, ...]
     problems: tuple[Problem, ...] = ()
@@ -37,11 +37,11 @@ class Located(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     """Which files of a folder are left out, as a sentence."""
     notes: tuple[str, ...] = ()
-    """Which suite a word means that could mean another one, and which files other suites read; sentences."""
+    """Sentences: which suite an ambiguous argument means, and which files are read by other suites."""
 
 
 class Locator(Struct, frozen=True, kw_only=True):
-    """How words are read; the defaults are those of a command without flags."""
+    """Finds the files of SUITE arguments; the defaults are those of a command without flags."""
 
     is_saved: Callable[[str], bool] = lambda _word: False
     """Whether the store has a suite of that name."""
@@ -55,7 +55,7 @@ class Locator(Struct, frozen=True, kw_only=True):
     """A file of a folder that no format recognises is an error."""
 
     def find(self, word: str) -> Located:
-        """The files that a word stands for.
+        """Finds the files that an argument stands for.
 
         In this order: `builtin:TIER`; a file; a folder, which stands for every suite in it and below; a file
         `suites/WORD.*`; a built-in tier, unless the store has a suite of its name. `NAME@v2` is no file.

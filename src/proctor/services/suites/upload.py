@@ -44,7 +44,7 @@ _KINDS: Final = {
     **dict.fromkeys(_YAML_ENDINGS, "yaml"),
     MARKDOWN: "markdown",
 }
-"""What the endings of suites' files stand for."""
+"""The kinds of suite file by their endings."""
 
 
 class Upload(Struct, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class Upload(Struct, frozen=True, kw_only=True):
 
 
 def of_text(text: str, name: str = "", dialect: str | None = None) -> Upload:
-    """A text that somebody pasted.
+    """Returns a pasted text as an upload.
 
     Args:
         text: the text.
@@ -200,7 +200,7 @@ def _strip_top_folder(files: Mapping[str, bytes]) -> tuple[dict[str, bytes], str
 
 
 def _find_suites(files: Mapping[str, bytes]) -> list[str]:
-    """The paths of all that look like suites, those least deep first; a folder of Markdown tests is last."""
+    """Returns the paths of all suites, the least deep first; a folder of Markdown tests is last."""
     paths = [path for path, data in files.items() if _is_suite(path, data)]
     paths.sort(key=lambda path: (path.count("/"), path))
     tests = [path for path, data in files.items() if _is_markdown_test(path, data)]
@@ -224,7 +224,7 @@ def _is_suite(path: str, data: bytes) -> bool:
 
 
 def _is_markdown_test(path: str, data: bytes) -> bool:
-    """Whether it is a test and neither a prompt nor what tells of a folder."""
+    """Whether a file is a Markdown test, and neither a prompt nor a README."""
     if not path.lower().endswith(MARKDOWN) or basename(path).lower() == "readme.md" or _is_hidden(path):
         return False
     return _PROMPTS not in path.split("/")[:-1] and has_user_turn(data.decode("utf-8-sig", "replace"))

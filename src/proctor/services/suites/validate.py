@@ -45,7 +45,7 @@ def check(
     options: Mapping[str, Any] = {},
     listen: events.Listener = lambda _event: None,
 ) -> Checked:
-    """Everything that is wrong or doubtful in a suite.
+    """Finds everything that is wrong or doubtful in a suite.
 
     Args:
         path: its file, or its folder.
@@ -87,11 +87,11 @@ def check_source(
     *,
     dialect: str | None = None,
 ) -> Checked:
-    """Everything that is wrong or doubtful in a suite, wherever its bytes are.
+    """Finds everything that is wrong or doubtful in a suite, wherever its bytes are.
 
     Args:
         source: the suite.
-        inspect: what else is wrong or doubtful in a case; asked about each that has no error, in file order.
+        inspect: finds further problems of a case; called with each that has no error, in file order.
         dialect: its dialect; None detects it from the content.
 
     Raises:
@@ -144,7 +144,7 @@ def _inspect_with(linter: Linter, contamination: Contamination | None) -> Callab
 
 
 def files_of(words: Iterable[str]) -> list[Path]:
-    """The text files that words stand for: each a file, or a folder for all files in it and below.
+    """Finds the text files that arguments stand for: each a file, or a folder for all files below it.
 
     Raises:
         UsageError: there is no such file or folder, or the folder has no file.
@@ -171,7 +171,7 @@ def _is_hidden(file: Path, folder: Path) -> bool:
 
 
 def pieces_of(path: Path) -> Iterator[str]:
-    """The text of a file in pieces that end between two words, as UTF-8, or as Latin-1 where it is not.
+    """Yields the text of a file in pieces that end between two words, as UTF-8, or else as Latin-1.
 
     Raises:
         UsageError: the file cannot be read.

@@ -14,7 +14,7 @@ _MAX_NAMED = 5
 
 
 def write(converted: Converted, output: str, *, force: bool = False) -> list[Path]:
-    """Write a suite to a file with whatever belongs beside it, or into a folder.
+    """Writes a suite to a file with whatever belongs beside it, or into a folder.
 
     Args:
         converted: the suite; nothing in it may have failed.

@@ -85,7 +85,7 @@ def _reason(error: Exception) -> str:
 
 
 def _check_directory(data: bytes) -> None:
-    """Refuse a directory that is larger than that of any archive here, before it is read."""
+    """Refuses a directory that is larger than that of any archive here, before it is read."""
     at = data.rfind(_END, max(0, len(data) - _END_SIZE - 0xFFFF))
     if at < 0 or len(data) < at + _END_SIZE:
         raise UsageError("The zip archive is cut off: its end is missing. Make it again.")
@@ -170,7 +170,7 @@ def _content(archive: ZipFile, entry: ZipInfo) -> bytes:
 
 
 def check_paths(paths: Iterable[str]) -> None:
-    """Check that files of these paths can lie in one folder, on every system.
+    """Checks that files of these paths can lie in one folder, on every system.
 
     Raises:
         UsageError: a path leads out of it, or two are of one place.
