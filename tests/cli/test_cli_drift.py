@@ -193,8 +193,8 @@ def test_regrades_and_runs_without_answers_are_left_out(proctor: Proctor, asked:
     told = proctor("drift")
     assert told.code == 0
     assert "over 2 runs" in told.out
-    assert "1 run graded stored answers again and asked nobody: left out." in told.out
-    assert "1 run did not ask the target anew, or got no answer: left out." in told.out
+    assert "1 run regraded stored answers without calling the target: left out." in told.out
+    assert "1 run without new answers of the target: left out." in told.out
 
 
 @pytest.fixture
@@ -219,11 +219,11 @@ def test_what_somebody_else_measured_counts_only_by_its_name(
     asked()
     told = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl")
     assert told.code == 5
-    assert "1 run came from a bundle, and somebody else asked: left out." in told.err
+    assert "1 run imported from a bundle: left out." in told.err
     asked()
     told = proctor("drift")
     assert told.code == 0
-    assert "1 run came from a bundle" in told.out
+    assert "1 run imported from a bundle" in told.out
     told = proctor("drift", "--baseline", theirs)
     assert (told.code, "over 3 runs" in told.out, "bundle" in told.out) == (0, True, False)
     assert told.out.startswith("Watch since")
@@ -261,7 +261,7 @@ def test_runs_of_another_version_of_the_suite_are_told(
     asked()
     asked()
     told = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl").out
-    assert "1 run asked another version of the suite: left out." in told
+    assert "1 run used another version of the suite: left out." in told
 
 
 def test_the_holdout_is_looked_at_once(proctor: Proctor, asked: Proctor) -> None:
@@ -303,7 +303,7 @@ def test_a_name_that_meant_another_target_is_told(proctor: Proctor, asked: Proct
     asked()
     asked()
     told = proctor("drift", "nightly", "--target", "scripted:a.jsonl").out
-    assert "1 run on the same name asked another target (temperature 0.5 instead of 0.0): left out." in told
+    assert "1 run on the same name called another target (temperature 0.5 instead of 0.0): left out." in told
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_what_selected_the_cases_and_what_makes_them_pass_is_told(proctor: Proct
     )
     proctor("attest", "last", "-o", "two", "--no-sign")
     lines = proctor("verify", "two").out.splitlines()
-    told = "cases      2 of 10 were asked; held out 0.2 by rank, seed 42; threshold 0.5; repeats 2; ids t[13]"
+    told = "cases      2 of 10 were run; held out 0.2 by rank, seed 42; threshold 0.5; repeats 2; ids t[13]"
     assert told in lines
     row = proctor("verify", "two", "--json").json["bundles"][0]
     assert (row["suite_cases"], row["claims"]["all"]["cases"], row["settings"]["threshold"]) == (10, 2, 0.5)
@@ -155,7 +155,7 @@ def test_who_judged_and_whose_answers_these_are_is_told(
     proctor("attest", "last", "-o", "b", "--no-sign")
     lines = proctor("verify", "b").out.splitlines()
     assert [line for line in lines if line.startswith("cases ")] == [
-        "cases      1 of 1 were asked; repeats rule any; threshold 0.8; judge repeats 3; judge rule any"
+        "cases      1 of 1 were run; repeats rule any; threshold 0.8; judge repeats 3; judge rule any"
     ]
     assert "answers    2 are those of earlier runs" in lines
     assert f"judges     {judge}" in lines

@@ -17,9 +17,9 @@ from proctor.model import Assertion, Case, Message, PassRule, Problem, Suite
 from proctor.protocols import Dialect, Head, Placed, Rendered, Source
 from proctor.services.suites import upload
 from proctor.services.suites.convert import MAIN, converted
+from proctor.services.suites.file_source import source_of
 from proctor.services.suites.folder_search import contents_of
 from proctor.services.suites.load import dialect_of, load
-from proctor.services.suites.suite_sources import source_of
 
 BEGINNING = "tides!"
 

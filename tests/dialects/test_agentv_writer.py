@@ -40,7 +40,7 @@ from proctor.model import (
     Workspace,
 )
 from proctor.protocols import Found, Placed, Rendered, Source
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.file_source import source_of
 from proctor.yaml12 import load
 
 HERE = Path(__file__).parent / "agentv"

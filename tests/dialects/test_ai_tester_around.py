@@ -11,8 +11,8 @@ from proctor.dialects import DIALECTS
 from proctor.errors import UsageError
 from proctor.model import Case, Message, Problem, Suite
 from proctor.protocols import Placed
-from proctor.services.suites.path_arguments import Locator
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.suite_argument import Locator
+from proctor.services.suites.file_source import source_of
 from proctor.services.suites.load import load
 
 JSONL = '{"id": "b", "input": "?", "expected": "x"}'

@@ -14,7 +14,7 @@ from proctor.codec import sent_digest
 from proctor.dialects import DIALECTS
 from proctor.model import Attachment, Case, Problem, Tool
 from proctor.protocols import Placed
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.file_source import source_of
 from proctor.targets.api.messages import as_text
 
 TEST = "# 👤\nHow far is the moon?\n---\nSome 384,000 km.\n"

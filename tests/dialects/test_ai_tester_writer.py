@@ -31,7 +31,7 @@ from proctor.model import (
     Workspace,
 )
 from proctor.protocols import Placed, Rendered
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.file_source import source_of
 
 HERE = Path(__file__).parent / "ai_tester"
 SUITE = Suite(name="s", dialect="ai_tester", defaults=Defaults(reuse=True))

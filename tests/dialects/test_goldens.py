@@ -23,7 +23,7 @@ from proctor.dialects.meridian.expected import UNSCORED
 from proctor.graders import GRADERS
 from proctor.model import Problem, Suite
 from proctor.protocols import Source
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.file_source import source_of
 
 HERE = Path(__file__).parent
 SIDECARS = {"lines.yaml", "rows.eval.yaml"}

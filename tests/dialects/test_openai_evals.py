@@ -15,7 +15,7 @@ from proctor.dialects.openai_evals.dialect import DIALECT
 from proctor.graders import GRADERS
 from proctor.model import Case, Output, Problem, Prompt, Suite
 from proctor.protocols import Graded, Judge, Placed
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.file_source import source_of
 from proctor.services.suites.load import load
 from proctor.services.suites.upload import of_files
 from proctor.services.suites.upload import source_of as source_of_upload

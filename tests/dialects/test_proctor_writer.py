@@ -16,7 +16,7 @@ from proctor.dialects import DIALECTS
 from proctor.model import Assertion, Case, Message, PassRule, Problem, Suite
 from proctor.protocols import Placed, Rendered
 from proctor.services.suites.convert import MAIN, converted
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.file_source import source_of
 
 FEATURES = Path(__file__).parent / "proctor" / "features.jsonl"
 """The first case can be said everywhere; each other one differs from it in what its id says."""

@@ -22,7 +22,7 @@ from proctor.graders import GRADERS
 from proctor.grading import Help, grade
 from proctor.model import Case, Output, Params, PassRule, Problem, Suite, Trial, Verdict
 from proctor.protocols import Placed
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.file_source import source_of
 from proctor.targets.parse import parse_target
 from proctor.verdicts import verdict_of
 

@@ -32,7 +32,7 @@ from proctor.model import (
 from proctor.protocols import Placed
 from proctor.services.suites.convert import MAIN, Converted, converted
 from proctor.services.suites.load import with_repeats_rule
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.file_source import source_of
 from proctor.services.suites.pass_rules import restate_rules
 from proctor.services.suites.write_files import write
 

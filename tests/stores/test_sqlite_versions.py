@@ -17,8 +17,8 @@ import pytest
 from patience import PATIENCE_S
 from proctor.codec import encode, sent_digest, target_digest
 from proctor.model import Case, Form, Message, Suite, TargetSpec, Tool, Trial, Verdict
+from proctor.services.suites.builtin_suites import TIERS, builtin
 from proctor.services.suites.load import load
-from proctor.services.suites.suite_sources import TIERS, builtin
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
 from proctor.stores.sqlite.store import SqliteStore
 

@@ -26,7 +26,7 @@ from patience import PATIENCE_S
 from proctor.model import Run
 from proctor.services.runs.execution.session import Session
 from proctor.services.runs.request import Request
-from proctor.services.suites.draft import save
+from proctor.services.suites.save_upload import save
 from proctor.services.suites.upload import of_text
 from proctor.web.app import PAGES
 from proctor.web.client_limits import DEFAULT_LIMITS, ServerLimits

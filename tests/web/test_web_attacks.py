@@ -15,7 +15,7 @@ import pytest
 
 from patience import PATIENCE_S
 from proctor.model import Run
-from proctor.services.suites.zip_upload import packed
+from proctor.services.suites.zip_upload import pack
 from proctor.web.browser_sessions import BrowserSession, BrowserSessions
 from proctor.web.project import Project
 from proctor.web.security import MAX_ANONYMOUS_BYTES, MAX_FIELDS
@@ -269,7 +269,7 @@ def test_what_would_act_is_saved_by_no_way_in(secrets: Path, server: Served) -> 
         answer = server.send("POST", "/api/v1/suites", body, JSON)
         assert answer.status == 422, what
         assert "not-for-strangers" not in answer.text, what
-        zipped = {"file": ("a.zip", packed({name: text.encode()}))}
+        zipped = {"file": ("a.zip", pack({name: text.encode()}))}
         page = server.post("/suites/save", {"name": "x"}, zipped)
         assert page.status in (400, 422), (what, page.status)
         assert "not-for-strangers" not in page.text, what
@@ -338,7 +338,7 @@ def test_nobody_has_what_was_shown_to_another(
 
 
 def test_an_upload_is_held_for_whoever_sent_it(server: Served) -> None:
-    files = {"file": ("a.zip", packed({"a.jsonl": LINES.encode(), "b.txt": b"x"}))}
+    files = {"file": ("a.zip", pack({"a.jsonl": LINES.encode(), "b.txt": b"x"}))}
     page = server.post("/suites/check", {}, files).text
     found = re.search(r'name="key" value="([^"]+)"', page)
     assert found, page

@@ -95,7 +95,7 @@ def heading(text: str) -> str:
 
 def test_the_first_line_is_the_verdict_of_the_command_line(world: World) -> None:
     with world.server.site.store() as store:
-        facts = comparing.gathered(store, [world.worse, world.better])
+        facts = comparing.load_outcomes(store, [world.worse, world.better])
     text = world.compare(world.worse, world.better)
     assert heading(text) == words.verdict(compared(*facts))
     assert "The candidate is better by 55.0 pp" in heading(text)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patience import PATIENCE_S
-from proctor.services.suites.zip_upload import packed
+from proctor.services.suites.zip_upload import pack
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -149,7 +149,7 @@ def test_a_browser_sends_the_text_back_as_it_was(browser_page: Page, server: Ser
 def test_a_file_is_shown_in_the_editor_and_a_zip_is_held(server: Served) -> None:
     page = server.post("/suites/check", {}, {"file": ("cases.jsonl", GOOD.encode())}).text
     assert editor_of(page) == GOOD
-    archive = packed({"mine/a.md": MARKDOWN.encode(), "mine/b.md": MARKDOWN.encode()})
+    archive = pack({"mine/a.md": MARKDOWN.encode(), "mine/b.md": MARKDOWN.encode()})
     page = server.post("/suites/check", {}, {"file": ("mine.zip", archive)}).text
     assert answer_of(page).startswith("2 cases read")
     key = re.search(r'name="key" value="([^"]+)"', page)
@@ -164,7 +164,7 @@ def test_a_file_is_shown_in_the_editor_and_a_zip_is_held(server: Served) -> None
 
 
 def test_of_several_suites_in_a_zip_one_is_chosen(server: Served) -> None:
-    archive = packed({"a.jsonl": GOOD.encode(), "b.jsonl": (GOOD + LEAKY).encode()})
+    archive = pack({"a.jsonl": GOOD.encode(), "b.jsonl": (GOOD + LEAKY).encode()})
     page = server.post("/suites/check", {}, {"file": ("two.zip", archive)}).text
     assert "The upload has 2 suites" in page
     key = re.search(r'name="key" value="([^"]+)"', page)
@@ -176,7 +176,7 @@ def test_of_several_suites_in_a_zip_one_is_chosen(server: Served) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "word"),
     [
-        ("a.zip", packed({"../a.jsonl": b"x"}), "does not stay"),
+        ("a.zip", pack({"../a.jsonl": b"x"}), "does not stay"),
         ("a.jsonl", b"\xff\xfe\x00", "UTF-16"),
         ("a.jsonl", b"\x80", "UTF-8"),
         ("a.jsonl", b"a\0b", "NUL"),

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from patience import PATIENCE_S, wait_until
-from proctor.services.suites.library import Suites
+from proctor.services.suites.save_and_open import Suites
 from proctor.web import event_hub
 from proctor.web.event_hub import Watcher, get_event_hub
 from proctor.web.project import Project

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from patience import wait_until
 from proctor.services.runs.config import Config
-from proctor.services.suites.library import Suites
+from proctor.services.suites.save_and_open import Suites
 from proctor.web.project import Project
 from proctor.web.run_status import GroupLiveView
 from proctor.web.runs.form import FormErrors, validate_form

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proctor.model import Run, Suite, TargetSpec
-from proctor.services.suites.draft import save
+from proctor.services.suites.save_upload import save
 from proctor.services.suites.upload import of_text
-from proctor.services.suites.zip_upload import unpacked
+from proctor.services.suites.zip_upload import unpack
 from proctor.web.pages import suite as suite_page
 from proctor.web.project import Project
 
@@ -180,7 +180,7 @@ def test_several_files_are_exported_as_one_zip(server: Served) -> None:
     keep(server, text)
     made = server.get("/suite/export?name=mine&to=ai_tester&lossy=true")
     assert made.headers["content-type"].startswith("application/zip")
-    assert any(path.endswith(".md") for path in unpacked(made.data))
+    assert any(path.endswith(".md") for path in unpack(made.data))
 
 
 def test_what_a_dialect_cannot_say_is_listed_with_the_choice_to_leave_it_out(server: Served) -> None:

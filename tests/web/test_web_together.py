@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from proctor.cli.main import _invoke
 from proctor.model import Run
-from proctor.services.suites.draft import save
+from proctor.services.suites.save_upload import save
 from proctor.services.suites.upload import of_text
 from proctor.web.project import Project
 

@@ -15,7 +15,7 @@ import pytest
 
 from proctor.model import Run
 from proctor.reports.drift.text import sentences
-from proctor.services.analysis.drift import Drifting, Wanted
+from proctor.services.analysis.drift import DriftQuery, DriftRequest
 from proctor.services.runs.config import Config
 from proctor.web.project import Project
 
@@ -85,8 +85,8 @@ def test_targets_with_two_runs_of_a_suite_are_offered(world: World) -> None:
 
 def test_the_first_line_is_what_the_command_line_says(world: World) -> None:
     with world.server.site.store() as store:
-        drifting = Drifting(store, {}, Config())
-        wanted = Wanted(suite=world.runs[0].suite.digest, target=world.target)
+        drifting = DriftQuery(store, {}, Config())
+        wanted = DriftRequest(suite=world.runs[0].suite.digest, target=world.target)
         expected, *rest = sentences(drifting.gathered(drifting.find(wanted)))
     text = world.server.page(world.address)
     assert heading(text) == expected

@@ -14,7 +14,7 @@ from proctor.graders import GRADERS
 from proctor.grading import Help, grade
 from proctor.model import Case, Output, Params, Prompt, Score, Verdict
 from proctor.protocols import Placed
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.file_source import source_of
 from proctor.targets.context import Opening
 from proctor.targets.process.cli import open_target
 from proctor.targets.process.suite_programs import SuitePrograms

@@ -1,4 +1,4 @@
-"""`proctor run --attest`: each finished run of the command gets its bundle at once."""
+"""`proctor run --attest`: writes a bundle of each run as soon as it has finished."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from proctor.cli.commands.attest import name_of, own_key
-from proctor.cli.echo import say
+from proctor.cli.echo import echo
 from proctor.cli.options import keys_path
 from proctor.errors import UsageError
 from proctor.protocols import Store
@@ -18,17 +18,17 @@ from proctor.services.bundles.attest import bundled, shows_held_out
 from proctor.services.runs.reading.report import keep_look
 
 
-class Attested:
-    """Writes the bundles of one command. Whatever could hinder that is found out before anything is asked."""
+class RunAttester:
+    """Writes the bundles of one command. Folder and key are checked before the first call."""
 
     def __init__(self, folder: str, *, public: bool, sign_key: str | None, quiet: bool) -> None:
-        """Make the folder, and the user's key if there is none yet.
+        """Makes the folder, and the user's key if there is none yet.
 
         Args:
             folder: where the bundles go; empty for the working directory.
             public: leave out what is held out.
             sign_key: the name of the key that signs; None for the user's own.
-            quiet: do not tell where each bundle is.
+            quiet: do not print where each bundle is.
 
         Raises:
             UsageError: nothing can be written into the folder, or there is no key to sign with.
@@ -41,31 +41,31 @@ class Attested:
         _check_folder(self._folder)
         self._key = own_key(sign_key, keys_path(None))
 
-    def of(self, store: Store, shown: Reported) -> Reported:
+    def attest(self, store: Store, report: Reported) -> Reported:
         """The run with the path of its bundle, which is written now; without one if it was cut short."""
-        run = shown.run
+        run = report.run
         if run.status != "finished":
-            say(f"Run {run.id} was cut short, so no bundle of it was written.", err=True)
-            return shown
+            echo(f"Run {run.id} was cut short, so no bundle of it was written.", err=True)
+            return report
         path = self._folder / name_of(run.id, public=self._public)
         try:
-            statement = bundled(store, run, path, public=self._public, key=self._key, told=self._tell)
+            statement = bundled(store, run, path, public=self._public, key=self._key, notify=self._notify)
         except UsageError as error:
             self.failed = True
-            say(f"Run {run.id} is stored, and has no bundle. {error}", err=True)
-            return shown
-        if "holdout" not in shown.tally.splits and shows_held_out(run, statement):
+            echo(f"Run {run.id} is stored, and has no bundle. {error}", err=True)
+            return report
+        if "holdout" not in report.tally.splits and shows_held_out(run, statement):
             keep_look(store, run, "reveal")
-        self._tell(f"Bundle: {path}")
-        return replace(shown, bundle=str(path))
+        self._notify(f"Bundle: {path}")
+        return replace(report, bundle=str(path))
 
-    def reveals(self, shown: Reported) -> bool:
+    def shows_holdout(self, report: Reported) -> bool:
         """Whether the bundle of the run shows what is held out."""
-        return shown.bundle is not None and not self._public
+        return report.bundle is not None and not self._public
 
-    def _tell(self, line: str) -> None:
+    def _notify(self, line: str) -> None:
         if not self._quiet:
-            say(line, err=True)
+            echo(line, err=True)
 
 
 def _check_folder(folder: Path) -> None:

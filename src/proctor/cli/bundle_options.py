@@ -1,4 +1,4 @@
-"""What commands that take something from a bundle share: whom to trust, and what its suite may do."""
+"""Options of the commands that read a bundle: which keys are trusted, and what its suite may do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from proctor.cli.options import keys_option, keys_path
 
 if TYPE_CHECKING:
-    from proctor.services.bundles.import_records import Wants
+    from proctor.services.bundles.import_records import ImportOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,18 +22,18 @@ def bundle_options(function: F) -> F:
     function = click.option(
         "--allow-programs",
         is_flag=True,
-        help="Let the suite run programs here, ask whom it names and read environment variables.",
+        help="Let the suite run programs here, call targets it names and read environment variables.",
     )(function)
     return click.option(
-        "--require-signature", is_flag=True, help="Only a bundle that is signed by a key that you trust."
+        "--require-signature", is_flag=True, help="Accept only a bundle signed by a key that you trust."
     )(function)
 
 
-def wants_of(given: dict[str, Any], *, judged: bool = False) -> Wants:
+def wants_of(options: dict[str, Any], *, judged: bool = False) -> ImportOptions:
     """What these flags ask of a bundle.
 
     Args:
-        given: the values of a command's options.
+        options: the values of a command's options.
         judged: the user names the judges.
 
     Raises:
@@ -41,12 +41,12 @@ def wants_of(given: dict[str, Any], *, judged: bool = False) -> Wants:
         SuiteError: the targets file is wrong.
     """
     from proctor.bundles.trust_store import trusted
-    from proctor.services.bundles.import_records import Wants, own_targets
+    from proctor.services.bundles.import_records import ImportOptions, read_target_names
 
-    return Wants(
-        trusted=trusted(keys_path(given["keys"])),
-        require_signature=given["require_signature"],
-        allow_programs=given["allow_programs"],
-        own_targets=own_targets(os.environ),
+    return ImportOptions(
+        trusted=trusted(keys_path(options["keys"])),
+        require_signature=options["require_signature"],
+        allow_programs=options["allow_programs"],
+        own_targets=read_target_names(os.environ),
         judged=judged,
     )

@@ -1,4 +1,4 @@
-"""Colour for lines that a person reads. Colour only ever means a verdict; the words say the same."""
+"""Colours lines on a terminal. A colour always means a verdict, which the text has too."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class VerdictHighlighter(RegexHighlighter):
 
 
 def coloured(lines: Iterable[str], console: Console | None = None) -> None:
-    """Print lines to a terminal; long ones are not broken."""
+    """Prints lines to a terminal; long ones are not broken."""
     console = console or Console(theme=THEME)
     highlight = VerdictHighlighter()
     for line in lines:

@@ -1,4 +1,4 @@
-"""Commands whose flags may be said once in `proctor.toml`."""
+"""Defaults of flags from `proctor.toml`."""
 
 from __future__ import annotations
 
@@ -20,41 +20,43 @@ _NEVER = frozenset(
 """Flags that belong to one command and to no project."""
 
 
-class Configured(click.Command):
-    """Takes what the command line leaves open from `proctor.toml`."""
+class ConfigDefaultsCommand(click.Command):
+    """A command whose flags have the values in `proctor.toml` as defaults."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, with the file's values in the place of defaults."""
         if not set(args) & set(self.get_help_option_names(ctx)):
-            config = config_of()
+            config = load_cli_config()
             ctx.obj = config
             ctx.default_map = {**self._defaults(ctx, config), **(ctx.default_map or {})}
         return super().parse_args(ctx, args)
 
     def _defaults(self, ctx: click.Context, config: Config) -> dict[str, Any]:
         """The values of the file for the parameters that this command has."""
-        own = {name: param for param in self.get_params(ctx) for name in _names(param)}
+        params = {name: param for param in self.get_params(ctx) for name in _names(param)}
         defaults: dict[str, Any] = {}
         for name, value in config.flags.items():
-            param = own.get(name)
+            param = params.get(name)
             if param is None or param.name is None:
                 continue
-            shown = f"{os.path.relpath(config.path or 'proctor.toml')}: error: `{name}` is {value!r}"
+            prefix = f"{os.path.relpath(config.path or 'proctor.toml')}: error: `{name}` is {value!r}"
             several = param.multiple or param.nargs != 1
-            listed = value if several and isinstance(value, list) else [value]
-            kind, wanted = _kind(param)
-            if not all(isinstance(one, kind) and isinstance(one, bool) == (kind is bool) for one in listed):
-                raise UsageError(f"{shown}; give {wanted}{' or a list of such' if several else ''}.")
+            values = value if several and isinstance(value, list) else [value]
+            kind, expected = _kind(param)
+            if not all(
+                isinstance(item, kind) and isinstance(item, bool) == (kind is bool) for item in values
+            ):
+                raise UsageError(f"{prefix}; give {expected}{' or a list of such' if several else ''}.")
             try:
-                defaults[param.name] = listed if several else value
+                defaults[param.name] = values if several else value
                 param.type_cast_value(ctx, defaults[param.name])
             except click.BadParameter as error:
-                raise UsageError(f"{shown}: {error.format_message()}") from None
+                raise UsageError(f"{prefix}: {error.format_message()}") from None
         return defaults
 
 
 def _kind(param: click.Parameter) -> tuple[Any, str]:
-    """What a value in the file must be, where a shell knows texts only, and that in words."""
+    """Returns the type that a value in the file must have, and its name for messages."""
     if isinstance(param.type, click.types.BoolParamType):
         return bool, "true or false"
     if isinstance(param.type, click.types.IntParamType):
@@ -64,8 +66,8 @@ def _kind(param: click.Parameter) -> tuple[Any, str]:
     return str, "a text"
 
 
-def config_of() -> Config:
-    """The project's `proctor.toml`.
+def load_cli_config() -> Config:
+    """Loads the project's `proctor.toml`.
 
     Raises:
         UsageError: it is wrong.

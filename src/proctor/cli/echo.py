@@ -1,4 +1,4 @@
-"""Text to stdout and stderr, whoever reads them."""
+"""Prints text to stdout and stderr, made safe for terminals and CI logs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import sys
 import click
 
 
-def say(text: str = "", *, err: bool = False) -> None:
-    """Print a line; where its reader has gone, as with `| head`, nothing more is said and work goes on.
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Prints a line; where its reader has gone, as with `| head`, nothing more is printed and work goes on.
 
     All text passes here, so that none of it can act on a terminal or on a CI system that reads the log.
 
     Args:
-        text: the line, without its ending; who expects one line of foreign text calls `one_line` first.
+        text: the line, without its ending; foreign text on one line goes through `one_line` first.
         err: to stderr instead of stdout.
     """
     from proctor.safe_text import terminal_text
@@ -27,39 +27,39 @@ def say(text: str = "", *, err: bool = False) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def say_line(line: str, *, err: bool = False) -> None:
-    r"""Print what is one line, also where foreign text in it has line ends; these are shown as `\n`."""
-    say(line.replace("\n", r"\n"), err=err)
+def echo_line(line: str, *, err: bool = False) -> None:
+    r"""Prints one line, also where foreign text in it has line ends; these are shown as `\n`."""
+    echo(line.replace("\n", r"\n"), err=err)
 
 
-def tell(line: str) -> None:
-    """Print a line to stderr."""
-    say_line(line, err=True)
+def echo_err(line: str) -> None:
+    """Prints a line to stderr."""
+    echo_line(line, err=True)
 
 
 def warning(message: str) -> str:
-    """The line of a warning; one that says where it was found says already what it is."""
+    """Returns the line of a warning, with the prefix `proctor: warning:` where it has no place of its own."""
     from proctor.safe_text import one_line
 
     line = one_line(message)
     return line if ": warning: " in line else f"proctor: warning: {line}"
 
 
-def say_json(text: str) -> None:
-    r"""Print JSON; where stdout is not UTF-8, with everything beyond ASCII as `\u` escapes."""
+def echo_json(text: str) -> None:
+    r"""Prints JSON; where stdout is not UTF-8, with everything beyond ASCII as `\u` escapes."""
     if (sys.stdout.encoding or "").lower().replace("_", "-") not in ("utf-8", "utf8"):
         import json
         import re
 
-        text = re.sub(r"[^\x00-\x7f]+", lambda found: json.dumps(found[0])[1:-1], text)
+        text = re.sub(r"[^\x00-\x7f]+", lambda match: json.dumps(match[0])[1:-1], text)
     from proctor.safe_text import json_text
 
-    say(json_text(text.removesuffix("\n")))
+    echo(json_text(text.removesuffix("\n")))
 
 
-def say_document(document: bytes) -> None:
-    """Print a document that is data, in UTF-8: exactly, but where a terminal would act on it."""
+def echo_document(document: bytes) -> None:
+    """Prints a document that is data, in UTF-8: exactly, but where a terminal would act on it."""
     if sys.stdout.isatty():
-        say(document.decode().removesuffix("\n"))
+        echo(document.decode().removesuffix("\n"))
     else:
         click.echo(document, nl=False)

@@ -3,7 +3,7 @@
 1. While modules are imported (`exit_at_signals`) nothing is open, and the process ends at once. An exception
    would not do: importlib has callbacks that lose it.
 2. While a command works (`raise_at_signals`) a signal is KeyboardInterrupt. The event loop of a run has
-   handlers of its own (`running.watch_signals`).
+   handlers of its own (`run_and_report.watch_signals`).
 3. Once the exit code is known (`keep_exit_code`) a signal changes nothing any more.
 """
 
@@ -48,14 +48,14 @@ LISTS: dict[str, tuple[str, ...]] = {
     "passk": ("passk",),
     "trajectories": ("trajectories",),
 }
-"""The lists that a command has in its JSON, empty where it could do nothing; all others have `runs`."""
+"""The lists in the JSON of each command, which are empty after an error; other commands have `runs`."""
 
 _handled_signals: list[int] = []
-"""The signals that end this process; none where it is not ours, but one that tests the command line, say."""
+"""The signals that end this process; none where the command line was called inside another program."""
 
 
 def exit_at_signals() -> None:
-    """End the process at once at a signal, except those that it was started to ignore, as by `nohup`."""
+    """Ends the process at once at a signal, except those that it was started to ignore, as by `nohup`."""
     _handled_signals.extend(number for number in _SIGNALS if getsignal(number) != SIG_IGN)
     for number in _handled_signals:
         signal(number, _exit)
@@ -65,7 +65,7 @@ def exit_at_signals() -> None:
 
 
 def raise_at_signals() -> None:
-    """Raise KeyboardInterrupt in the main thread at a signal."""
+    """Raises KeyboardInterrupt in the main thread at a signal."""
     for number in _handled_signals:
         signal(number, default_int_handler)  # asyncio knows this handler, and cancels its task instead
     if _handled_signals and sys.platform != "win32":
@@ -75,7 +75,7 @@ def raise_at_signals() -> None:
 def keep_exit_code(code: int) -> None:
     """Let no signal change how the process ends; a signal limits how long that may take.
 
-    What is said after this must not matter: it may be cut off.
+    Output after this must not matter: it may be cut off.
     """
     if not _handled_signals:
         return
@@ -125,7 +125,7 @@ def _ignore() -> None:
 
 
 def _repeat_if_lost(unraisable: "sys.UnraisableHookArgs") -> None:
-    """Send a signal again whose KeyboardInterrupt hit code that cannot raise, such as `__del__`."""
+    """Sends a signal again whose KeyboardInterrupt hit code that cannot raise, such as `__del__`."""
     if unraisable.exc_type is KeyboardInterrupt:
         _thread.start_new_thread(_repeat, ())
     else:

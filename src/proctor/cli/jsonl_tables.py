@@ -1,4 +1,4 @@
-"""What the commands over files of JSON Lines share: files to read, lines that were dropped, and tables."""
+"""Shared by the commands on JSON Lines (bench, passk, trajectories): reading, dropped lines, and tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from proctor.cli.echo import say, say_json
+from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import show
 from proctor.cli.output_files import drawn, ending_of, write_output
 from proctor.errors import UsageError
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from proctor.eval.jsonl_rows import DroppedRow
 
 MOST_TOLD = 5
-"""Lines that were dropped are told one by one up to so many for each file."""
-_WIDEST_CELL = 40
+"""The most dropped lines of a file that are printed one by one."""
+_MAX_CELL_WIDTH = 40
 """On a terminal."""
 
 
@@ -36,7 +36,7 @@ class Table(NamedTuple):
 
 
 @contextmanager
-def reading(path: str) -> Iterator[str]:
+def open_input(path: str) -> Iterator[str]:
     """A file for as long as it is read; of a pipe or `-` for stdin, which can be read only once, a copy.
 
     Raises:
@@ -49,18 +49,18 @@ def reading(path: str) -> Iterator[str]:
 
 
 def _as_file(path: str) -> str:
-    source = Path("/dev/stdin" if path == "-" else path)
-    if path != "-" and (not source.exists() or source.is_file() or source.is_dir()):
+    source_path = Path("/dev/stdin" if path == "-" else path)
+    if path != "-" and (not source_path.exists() or source_path.is_file() or source_path.is_dir()):
         return path
     folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="proctor-"))
-    copy = Path(folder, source.name)
-    with copy.open("wb") as whole:
+    copy_path = Path(folder, source_path.name)
+    with copy_path.open("wb") as file:
         if path == "-":
-            copyfileobj(sys.stdin.buffer, whole)
+            copyfileobj(sys.stdin.buffer, file)
         else:
-            with source.open("rb") as pipe:
-                copyfileobj(pipe, whole)
-    return str(copy)
+            with source_path.open("rb") as pipe:
+                copyfileobj(pipe, file)
+    return str(copy_path)
 
 
 def labels_of(paths: Collection[str]) -> list[str]:
@@ -69,7 +69,7 @@ def labels_of(paths: Collection[str]) -> list[str]:
     return names if len(set(names)) == len(names) else [one_line(path) for path in paths]
 
 
-def give(
+def write_outputs(
     paths: Sequence[str],
     *,
     as_data: bool,
@@ -77,7 +77,7 @@ def give(
     data: Mapping[str, Any],
     tables: Sequence[Table],
 ) -> None:
-    """Print the result, and write each file in the form that its ending says; older files are replaced.
+    """Prints the result, and writes each file in the form that its ending says; older files are replaced.
 
     Printing comes first, so that a file that cannot be written loses nothing that took long to compute.
 
@@ -102,7 +102,7 @@ def give(
     for path, text in texts:
         write_output(path, text)
     if as_data:
-        say_json(_as_json(data))
+        echo_json(_as_json(data))
 
 
 def _as_json(data: Mapping[str, Any]) -> str:
@@ -111,14 +111,14 @@ def _as_json(data: Mapping[str, Any]) -> str:
     return json_text(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def tell_dropped(path: str, dropped: Sequence[DroppedRow]) -> None:
-    """Say on stderr which lines of a file were left out, and why; beyond the first few, how many."""
-    for row in dropped[:MOST_TOLD]:
-        say(f"{path}:{row.line}: warning: {one_line(row.reason)}", err=True)
-    if len(dropped) > MOST_TOLD:
-        more = len(dropped) - MOST_TOLD
+def warn_dropped(path: str, dropped_rows: Sequence[DroppedRow]) -> None:
+    """Prints on stderr which lines of a file were left out, and why; beyond the first few, how many."""
+    for row in dropped_rows[:MOST_TOLD]:
+        echo(f"{path}:{row.line}: warning: {one_line(row.reason)}", err=True)
+    if len(dropped_rows) > MOST_TOLD:
+        more = len(dropped_rows) - MOST_TOLD
         lines = "line was" if more == 1 else "lines were"
-        say(f"{path}: warning: {more:,} more {lines} left out; --json has them all.", err=True)
+        echo(f"{path}: warning: {more:,} more {lines} left out; --json has them all.", err=True)
 
 
 def as_text(tables: Sequence[Table], width: int | None = None) -> Iterator[str]:
@@ -126,17 +126,17 @@ def as_text(tables: Sequence[Table], width: int | None = None) -> Iterator[str]:
 
     Args:
         tables: with the same number of cells in each row of a table.
-        width: letters in a line. Columns that do not fit stand below, each time beside the first column; and
-            long texts lose their middle.
+        width: the most characters of a line. Columns that do not fit go into a further table below, which
+            repeats the first column; long texts lose their middle.
     """
-    for place, table in enumerate(tables):
-        if place:
+    for index, table in enumerate(tables):
+        if index:
             yield ""
         if table.title:
             yield table.title
-        rows = [list(map(_on_one_line if width is None else _cut, row)) for row in table.rows]
+        rows = [list(map(_on_one_line if width is None else _shorten, row)) for row in table.rows]
         widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
-        for part, numbers in enumerate(_fitting(widths, width)):
+        for part, numbers in enumerate(_group_columns(widths, width)):
             if part:
                 yield ""
             for row in rows:
@@ -145,15 +145,15 @@ def as_text(tables: Sequence[Table], width: int | None = None) -> Iterator[str]:
                 yield "  ".join(cells).rstrip()
 
 
-def _fitting(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """The columns but the first, as those that stand beside one another."""
+def _group_columns(widths: Sequence[int], width: int | None) -> list[list[int]]:
+    """Groups the columns after the first into tables that fit the width."""
     parts: list[list[int]] = [[]]
-    taken = widths[0]
+    used_width = widths[0]
     for column in range(1, len(widths)):
-        taken += 2 + widths[column]
-        if width is not None and taken > width and parts[-1]:
+        used_width += 2 + widths[column]
+        if width is not None and used_width > width and parts[-1]:
             parts.append([])
-            taken = widths[0] + 2 + widths[column]
+            used_width = widths[0] + 2 + widths[column]
         parts[-1].append(column)
     return parts
 
@@ -163,9 +163,9 @@ def _on_one_line(text: str) -> str:
     return text[: len(text) - len(text.lstrip(" "))] + one_line(text)
 
 
-def _cut(text: str) -> str:
-    line, half = _on_one_line(text), _WIDEST_CELL // 2
-    return line if len(line) <= _WIDEST_CELL else f"{line[: half - 1]}…{line[-half:]}"
+def _shorten(text: str) -> str:
+    line, half = _on_one_line(text), _MAX_CELL_WIDTH // 2
+    return line if len(line) <= _MAX_CELL_WIDTH else f"{line[: half - 1]}…{line[-half:]}"
 
 
 def as_markdown(tables: Sequence[Table]) -> Iterator[str]:

@@ -13,39 +13,39 @@ from typing import Any
 import click
 
 from proctor import __version__
-from proctor.cli.echo import say, say_json
+from proctor.cli.echo import echo, echo_json
 from proctor.cli.interrupts import LISTS, interrupted_json, keep_exit_code, raise_at_signals
 from proctor.errors import BundleError, ExitCode, ProctorError, SuiteError
 
 COMMANDS = {
-    "run": "Run suites against targets: ask, grade, store, report.",
-    "regrade": "Grade stored answers again, as a new run; no target is asked.",
+    "run": "Run suites against targets: call, grade, store, report.",
+    "regrade": "Grade stored answers again, as a new run; no target is called.",
     "validate": "Find every error and warning in suites, with file and line.",
     "hash": "Print the hash of suites.",
-    "convert": "Write a suite in another dialect.",
+    "convert": "Convert a suite to another format.",
     "suites": "Save suites, and list, show, compare, export and delete their versions.",
     "runs": "List, show, export, import, tag and delete stored runs.",
-    "compare": "Compare runs case by case, and gate on what is shown.",
+    "compare": "Compare runs case by case, with a gate for CI.",
     "drift": "Show how a target's answers to one suite changed over time.",
     "store": "Check, back up, repair and tidy the store.",
     "attest": "Write a run as a signed bundle that others can check.",
-    "verify": "Check a bundle, and derive its number again.",
-    "replay": "Ask the questions of a bundle again.",
+    "verify": "Check a bundle, and recompute its pass rate.",
+    "replay": "Run the cases of a bundle again, and compare the answers.",
     "certify": "Write a certificate of a run, a target or a judge.",
     "keys": "Make, list and trust signing keys.",
     "bench": "Show latencies and metrics of recorded calls, with intervals.",
     "passk": "Compute pass@k and pass^k from graded answers, or grade code first.",
     "trajectories": "Show what an agent's search loop tried, repeated and reached.",
-    "targets": "Show what can be asked, and try it.",
+    "targets": "List the targets, and check that they answer.",
     "models": "Fetch and list the embedded model's weights.",
     "serve": "Open the web application over this folder and its store.",
     "init": "Write a starter suite, targets.yaml, CI files and a line for cron.",
 }
-"""Each command with the line that `--help` shows; its module is `proctor.cli.<name>_command`."""
+"""Each command with the line that `--help` shows; its module is `proctor.cli.commands.<name>`."""
 
 
-_NO_MORE = frozenset({EPIPE, ENOSPC, EDQUOT})
-"""Why a stream takes no more text: its reader has gone, or the disk is full."""
+_OUTPUT_ERRORS = frozenset({EPIPE, ENOSPC, EDQUOT})
+"""Errors of a stream whose reader has gone, or whose disk is full."""
 
 
 def load_command(name: str) -> click.Command:
@@ -124,13 +124,13 @@ def _invoke_and_flush(arguments: list[str]) -> int:
         code = _invoke(arguments)
         sys.stdout.flush()
     except OSError as error:
-        if error.errno not in _NO_MORE:
+        if error.errno not in _OUTPUT_ERRORS:
             raise
         # Nothing more can be said, as with `| head` or on a full disk, and the interpreter must not try.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.OK
         if error.errno != EPIPE:
-            say(f"proctor: error: The output cannot be written: {error.strerror}.", err=True)
+            echo(f"proctor: error: The output cannot be written: {error.strerror}.", err=True)
             code = ExitCode.USAGE
     return code
 
@@ -147,17 +147,17 @@ def _invoke(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _end_interrupted(arguments)
     except ProctorError as error:
-        _tell_json(arguments, _problems(error), error.exit_code)
+        _echo_json_error(arguments, _problems(error), error.exit_code)
         message = str(error)
         if not isinstance(error, SuiteError):  # whose problems are a line each
             message = message.replace("\n", "\n  ")
-        say(_as_error(message), err=True)
+        echo(_format_error(message), err=True)
         return error.exit_code
     except Exception as error:
-        full = isinstance(error, OSError) and error.errno in _NO_MORE
-        if full or os.environ.get("PROCTOR_DEBUG") == "1":
+        is_output_error = isinstance(error, OSError) and error.errno in _OUTPUT_ERRORS
+        if is_output_error or os.environ.get("PROCTOR_DEBUG") == "1":
             raise
-        say(
+        echo(
             f"Proctor broke: {type(error).__name__}: {error}. This is a fault of Proctor, not of your suite. "
             "Run again with PROCTOR_DEBUG=1 to see where, and report it.",
             err=True,
@@ -169,8 +169,8 @@ def _invoke(arguments: list[str]) -> int:
 def _end_interrupted(arguments: list[str]) -> ExitCode:
     keep_exit_code(ExitCode.INTERRUPTED)
     if "--json" in arguments:
-        say_json(interrupted_json(arguments))
-    say("Interrupted.", err=True)
+        echo_json(interrupted_json(arguments))
+    echo("Interrupted.", err=True)
     return ExitCode.INTERRUPTED
 
 
@@ -188,8 +188,8 @@ def _check_encoding(arguments: list[str]) -> None:
             ) from None
 
 
-def _as_error(message: str) -> str:
-    """The message as `WHERE: error: message`, where it does not say so already."""
+def _format_error(message: str) -> str:
+    """Returns the message as `WHERE: error: message`, unless it has that form."""
     if re.match(r".*: (error|warning): ", message):
         return message
     place = re.match(r"(\S+:\d+): ", message)
@@ -197,20 +197,20 @@ def _as_error(message: str) -> str:
 
 
 def _refuse(arguments: list[str], message: str, error: click.ClickException) -> int:
-    _tell_json(arguments, [_problem(message)], ExitCode.USAGE)
+    _echo_json_error(arguments, [_problem(message)], ExitCode.USAGE)
     context = getattr(error, "ctx", None)
     hint = f" See `{context.command_path} --help`." if context is not None else ""
     message = message.replace("\n", "\n  ")
-    say(_as_error(f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}"), err=True)
+    echo(_format_error(f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}"), err=True)
     return ExitCode.USAGE
 
 
-def _tell_json(arguments: list[str], problems: list[dict[str, Any]], code: ExitCode) -> None:
-    """A caller who asked for JSON gets JSON, also when nothing could be done."""
+def _echo_json_error(arguments: list[str], problems: list[dict[str, Any]], code: ExitCode) -> None:
+    """Prints the error as JSON where the caller asked for JSON."""
     if "--json" not in arguments:
         return
-    nothing: dict[str, Any] = {name: [] for name in LISTS.get(arguments[0], ("runs",))}
-    say_json(json.dumps({**nothing, "errors": problems, "exit_code": int(code)}, ensure_ascii=False))
+    empty_lists: dict[str, Any] = {name: [] for name in LISTS.get(arguments[0], ("runs",))}
+    echo_json(json.dumps({**empty_lists, "errors": problems, "exit_code": int(code)}, ensure_ascii=False))
 
 
 def _problems(error: ProctorError) -> list[dict[str, Any]]:
@@ -223,5 +223,5 @@ def _problems(error: ProctorError) -> list[dict[str, Any]]:
 
 
 def _problem(message: str, code: str = "usage") -> dict[str, Any]:
-    nowhere: dict[str, Any] = dict.fromkeys(("path", "line", "field", "case"))
-    return nowhere | {"code": code, "message": message}
+    no_place: dict[str, Any] = dict.fromkeys(("path", "line", "field", "case"))
+    return no_place | {"code": code, "message": message}

@@ -1,4 +1,4 @@
-"""What several commands have in common: options, the store, and printing."""
+"""Shared by commands: options, opening the store, and printing lines."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from proctor.cli.echo import say_line, tell
+from proctor.cli.echo import echo_err, echo_line
 
 if TYPE_CHECKING:
     from proctor.protocols import Store
-    from proctor.services.suites.path_arguments import Located
+    from proctor.services.suites.suite_argument import Located
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,11 +34,11 @@ class Number(click.FloatRange):
 
 
 DEFAULT_STORE = ".proctor/proctor.db"
-_KEPT_OUT = "*\n!assertions/\n!assertions/**\n!templates/\n!templates/**\n!targets.yaml\n!.gitignore\n"
+_GITIGNORE = "*\n!assertions/\n!assertions/**\n!templates/\n!templates/**\n!targets.yaml\n!.gitignore\n"
 
 
 def store_option(function: F) -> F:
-    """`--store PATH`, which `proctor.toml` may say for every command."""
+    """`--store PATH`, which `proctor.toml` may set for every command."""
     return click.option(
         "--store",
         metavar="PATH",
@@ -55,36 +55,36 @@ def max_answer_bytes_option(function: F) -> F:
         default=2**24,
         show_default=True,
         metavar="N",
-        help="The largest answer that is read, in bytes; a larger one is an error.",
+        help="Maximum size of an answer, in bytes; a larger one is an error.",
     )(function)
 
 
 def reveal_option(function: F) -> F:
-    """`--reveal`, which `proctor.toml` may say for every `Configured` command."""
+    """`--reveal`, which `proctor.toml` may set for every `ConfigDefaultsCommand`."""
     return click.option(
         "--reveal/--no-reveal",
-        help="Show what is held out too; counts as a look at it.  [default: no-reveal]",
+        help="Show held-out cases too; counts as an access to the holdout.  [default: no-reveal]",
     )(function)
 
 
 def _store_of_project() -> str | None:
-    from proctor.cli.config_defaults import config_of
+    from proctor.cli.config_defaults import load_cli_config
 
-    store: str | None = config_of().flags.get("store")
+    store: str | None = load_cli_config().flags.get("store")
     return store
 
 
-def store_path(given: str | None) -> Path:
+def store_path(option: str | None) -> Path:
     """`--store`, else `$PROCTOR_STORE`, else the folder's own."""
-    return Path(given or os.environ.get("PROCTOR_STORE") or DEFAULT_STORE)
+    return Path(option or os.environ.get("PROCTOR_STORE") or DEFAULT_STORE)
 
 
 @contextmanager
-def open_store(given: str | None, *, must_exist: bool = False, writes: bool = False) -> Iterator[Store]:
+def open_store(option: str | None, *, must_exist: bool = False, writes: bool = False) -> Iterator[Store]:
     """The store for as long as the block lasts.
 
     Args:
-        given: the value of `--store`.
+        option: the value of `--store`.
         must_exist: the command only makes sense with a store that is there.
         writes: the command writes to it, and refuses one that can only be read before it does anything else.
 
@@ -95,18 +95,18 @@ def open_store(given: str | None, *, must_exist: bool = False, writes: bool = Fa
     from proctor.errors import UsageError
     from proctor.stores import STORES
 
-    path = store_path(given)
+    path = store_path(option)
     if must_exist and not os.path.lexists(path):
         raise UsageError(f"There is no store at {path}: nothing was run here. Name one with --store.")
     if must_exist and path.is_file() and not path.stat().st_size:
         raise UsageError(f"The store {path} is empty: nothing was run here. Name another one with --store.")
-    new_folder = not given and path.parent.name == ".proctor" and not path.parent.exists()
+    new_folder = not option and path.parent.name == ".proctor" and not path.parent.exists()
     if writes:
         check_writable(path)
-    store = STORES.get("sqlite")(str(path), tell)
-    store.on_wait(tell)
+    store = STORES.get("sqlite")(str(path), echo_err)
+    store.on_wait(echo_err)
     if new_folder:  # runs are no part of a repository unless somebody wants them to be
-        (path.parent / ".gitignore").write_text(_KEPT_OUT, encoding="utf-8")
+        (path.parent / ".gitignore").write_text(_GITIGNORE, encoding="utf-8")
     try:
         yield store
     finally:
@@ -114,7 +114,7 @@ def open_store(given: str | None, *, must_exist: bool = False, writes: bool = Fa
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a store that can only be read.
+    """Refuses a store that can only be read.
 
     Raises:
         StoreError: it cannot be written.
@@ -126,24 +126,24 @@ def check_writable(path: Path) -> None:
         raise StoreError(read_only_message(str(path)))
 
 
-def is_saved(given: str | None) -> Callable[[str], bool]:
+def is_saved(option: str | None) -> Callable[[str], bool]:
     """Whether the store, if there is one, has a suite of a name."""
 
     def check(name: str) -> bool:
-        if not store_path(given).exists():
+        if not store_path(option).exists():
             return False
-        with open_store(given) as store:
+        with open_store(option) as store:
             return store.suite(name) is not None
 
     return check
 
 
 def tell_located(located: Located) -> None:
-    """Print what the user is to know of the files of a word, to stderr."""
+    """Prints the warnings and notes on the files of a SUITE argument to stderr."""
     for line in located.warnings:
-        tell(f"proctor: warning: {line}")
+        echo_err(f"proctor: warning: {line}")
     for line in located.notes:
-        tell(line)
+        echo_err(line)
 
 
 def keys_option(function: F) -> F:
@@ -156,23 +156,23 @@ def keys_option(function: F) -> F:
     )(function)
 
 
-def keys_path(given: str | None) -> Path:
+def keys_path(option: str | None) -> Path:
     """`--keys`, else where this user's keys are."""
     from proctor.bundles.keys import keys_folder
 
-    return Path(given) if given else keys_folder(os.environ)
+    return Path(option) if option else keys_folder(os.environ)
 
 
 def keys_flag(folder: Path) -> str:
-    """What a command that is told to the user needs to find the same keys; empty where it does anyway."""
+    """Returns the `--keys` flag for a suggested command; empty for the default folder."""
     return "" if folder == keys_path(None) else f" --keys {shlex.quote(str(folder))}"
 
 
 def show(lines: Iterable[str]) -> None:
-    """Print lines, with colour where a person reads them."""
+    """Prints lines, with colour where a person reads them."""
     if not sys.stdout.isatty():
         for line in lines:
-            say_line(line)
+            echo_line(line)
         return
     from proctor.cli.colours import coloured
 

@@ -1,4 +1,4 @@
-"""Files that commands write beside what they print: the ending of each says in which form."""
+"""Writes the files of `-o FILE`: the ending of each decides the form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENDINGS = (".svg", ".json", ".md")
 
 
 def output_option(function: F) -> F:
-    """`-o FILE`, as often as wanted."""
+    """`-o FILE`, which may be repeated."""
     return click.option(
         "-o",
         "--output",
@@ -37,7 +37,7 @@ def check_outputs(
     endings: Sequence[str] = ENDINGS,
     charts: bool = True,
 ) -> None:
-    """Refuse files that cannot be written to, before anything is asked or computed.
+    """Refuses files that cannot be written, before any call or computation.
 
     Args:
         paths: the files.
@@ -51,8 +51,10 @@ def check_outputs(
     """
     for path in paths:
         if ending_of(path) not in endings:
-            known = " ".join(endings)
-            raise UsageError(f"Nothing can be written to {path!r}: the ending says how, one of {known}.")
+            endings_text = " ".join(endings)
+            raise UsageError(
+                f"Nothing can be written to {path!r}: the ending says how, one of {endings_text}."
+            )
         if Path(path).is_dir():
             raise UsageError(f"{path!r} is a folder. Name a file, or remove the folder.")
         folder = Path(path).absolute().parent
@@ -60,7 +62,7 @@ def check_outputs(
             raise UsageError(f"The folder of {path!r} does not exist. Make it first.")
         if not os.access(folder, os.W_OK):
             raise UsageError(f"Nothing can be written to the folder of {path!r}. Name another one.")
-        if any(_same(path, read) for read in inputs):
+        if any(_same(path, input_path) for input_path in inputs):
             raise UsageError(f"{path!r} is read, and would be lost. Name another file to write to.")
         if charts and ending_of(path) == ".svg":
             from proctor.charts import drawer
@@ -86,7 +88,7 @@ def drawn(chart: Callable[[], Chart]) -> str:
 
 
 def write_output(path: str, text: str) -> None:
-    """Write a file, which is there whole or not at all; an older one is replaced.
+    """Writes a file, which is there whole or not at all; an older one is replaced.
 
     Raises:
         UsageError: it cannot be written.

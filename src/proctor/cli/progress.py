@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from proctor.cli.echo import say, warning
+from proctor.cli.echo import echo, warning
 from proctor.model import Verdict
 from proctor.reports.formatting import cost, seconds
 from proctor.reports.runs.console import opening
@@ -22,28 +22,28 @@ _DRAW_EVERY_S = 0.1
 class Progress:
     """Listens to a session. `close` takes the bar away."""
 
-    def __init__(self, *, quiet: bool, say: Callable[[str], None]) -> None:
-        """Shows nothing yet.
+    def __init__(self, *, quiet: bool, write_line: Callable[[str], None]) -> None:
+        """Draws nothing before the first event.
 
         Args:
             quiet: show warnings only.
-            say: where lines for the reader of the report go, such as how a suite is split.
+            write_line: prints lines that belong to the report, such as how a suite is split.
         """
         self._quiet = quiet
-        self._say = say
+        self._write_line = write_line
         self._bar = None if quiet or not sys.stderr.isatty() else _Bar()
         self._total = 0
-        self._fetched: str | None = None
+        self._downloaded: str | None = None
         self._counts = dict.fromkeys(Verdict, 0)
         self._cost: float | None = None
-        self._began = self._told = monotonic()
+        self._began = self._last_line_at = monotonic()
 
     def __call__(self, event: events.Event) -> None:
         """One event."""
         if isinstance(event, events.Finished):
             self._counts[event.verdict] += 1
             self._cost = event.cost_usd
-            self._tell()
+            self._show_trials()
         elif isinstance(event, events.Warned):
             self.warn(event.message)
         elif isinstance(event, events.Told):
@@ -51,11 +51,11 @@ class Progress:
         elif isinstance(event, events.Fetching):
             self.fetching(event.name, event.done, event.total)
         elif isinstance(event, events.Reading):
-            self._so_far(f"{event.path}: {event.cases:,} cases read so far")
+            self._show_periodically(f"{event.path}: {event.cases:,} cases read so far")
         elif isinstance(event, events.Searching):
-            self._so_far(f"{event.path}: {event.characters:,} characters looked through so far")
+            self._show_periodically(f"{event.path}: {event.characters:,} characters looked through so far")
         elif isinstance(event, events.Planned):
-            self._planned(event)
+            self._start_run(event)
         else:
             self.close()
 
@@ -68,65 +68,65 @@ class Progress:
         if not self._quiet:
             self._line(message)
 
-    def fetching(self, name: str, done: int, total: int) -> None:
+    def fetching(self, name: str, bytes_done: int, total: int) -> None:
         """How far a download is."""
         now = monotonic()
         every = _FIRST_LINE_S if self._bar is None else _DRAW_EVERY_S
-        ended = done >= total
-        if self._quiet or self._fetched == name or (now - self._told < every and not ended):
+        is_complete = bytes_done >= total
+        if self._quiet or self._downloaded == name or (now - self._last_line_at < every and not is_complete):
             return
-        self._told = now
-        self._fetched = name if ended else None
-        words = f"{done / 1e6:.0f} of {total / 1e6:.0f} MB"
+        self._last_line_at = now
+        self._downloaded = name if is_complete else None
+        amounts = f"{bytes_done / 1e6:.0f} of {total / 1e6:.0f} MB"
         if self._bar is None:
-            say(f"{name}: {words}", err=True)
+            echo(f"{name}: {amounts}", err=True)
         else:
-            self._bar.draw(f"Fetching {name}", done, total, words)
+            self._bar.draw(f"Fetching {name}", bytes_done, total, amounts)
 
     def _line(self, line: str) -> None:
         if self._bar is not None:
             self._bar.above(line)
         else:
-            say(line, err=True)
+            echo(line, err=True)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Takes the bar away."""
         if self._bar is not None:
             self._bar.stop()
 
-    def _planned(self, event: events.Planned) -> None:
+    def _start_run(self, event: events.Planned) -> None:
         line = opening(event.dev, event.holdout)
         if line is not None:
-            self._say(line)
+            self._write_line(line)
         self._total = event.total
         self._counts = dict.fromkeys(Verdict, 0)
         self._cost = None
         now = monotonic()
-        self._began, self._told = now, now - (_LINE_EVERY_S - _FIRST_LINE_S)
+        self._began, self._last_line_at = now, now - (_LINE_EVERY_S - _FIRST_LINE_S)
         if self._bar is not None:
             self._bar.draw(f"{event.run.suite.title} on {event.run.target.name}", 0, event.total, "")
 
-    def _so_far(self, line: str) -> None:
+    def _show_periodically(self, line: str) -> None:
         now = monotonic()
-        if self._quiet or now - self._told < _FIRST_LINE_S:
+        if self._quiet or now - self._last_line_at < _FIRST_LINE_S:
             return
-        self._told = now
-        say(line, err=True)
+        self._last_line_at = now
+        echo(line, err=True)
 
-    def _tell(self) -> None:
+    def _show_trials(self) -> None:
         every = _LINE_EVERY_S if self._bar is None else _DRAW_EVERY_S
         now = monotonic()
-        if self._quiet or now - self._told < every:
+        if self._quiet or now - self._last_line_at < every:
             return
-        self._told = now
-        done = sum(self._counts.values())
-        rate = done / max(now - self._began, 1e-9)
-        left = (self._total - done) / rate if rate else 0.0
-        words = f"{rate:,.1f}/s · {self._words()} · {seconds(left)} left"
+        self._last_line_at = now
+        count = sum(self._counts.values())
+        rate = count / max(now - self._began, 1e-9)
+        seconds_left = (self._total - count) / rate if rate else 0.0
+        status = f"{rate:,.1f}/s · {self._words()} · {seconds(seconds_left)} left"
         if self._bar is not None:
-            self._bar.draw(None, done, self._total, words)
+            self._bar.draw(None, count, self._total, status)
         else:
-            say(f"{done:,}/{self._total:,} · {words}", err=True)
+            echo(f"{count:,}/{self._total:,} · {status}", err=True)
 
     def _words(self) -> str:
         counts = self._counts
@@ -147,16 +147,16 @@ class _Bar:
         self._row: Any = None
         self._what: str | None = None
 
-    def draw(self, what: str | None, done: int, total: int, words: str) -> None:
-        """Show the state of things; `what` begins another bar when it differs from the last."""
-        if what is not None and what != self._what:
+    def draw(self, title: str | None, count: int, total: int, status: str) -> None:
+        """Shows the progress; a title other than the last one begins another bar."""
+        if title is not None and title != self._what:
             self.stop()
-            self._what = what
+            self._what = title
             self._progress = _rich_progress()
-            self._row = self._progress.add_task(one_line(what), total=total, words="")
+            self._row = self._progress.add_task(one_line(title), total=total, words="")
             self._progress.start()
         if self._progress is not None:
-            self._progress.update(self._row, completed=done, words=words, refresh=True)
+            self._progress.update(self._row, completed=count, words=status, refresh=True)
 
     def above(self, line: str) -> None:
         if self._progress is not None:
@@ -164,7 +164,7 @@ class _Bar:
                 terminal_text(line), markup=False, emoji=False, highlight=False, soft_wrap=True
             )
         else:
-            say(line, err=True)
+            echo(line, err=True)
 
     def stop(self) -> None:
         if self._progress is not None:

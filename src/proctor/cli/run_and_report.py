@@ -1,4 +1,4 @@
-"""Runs made and told of: a session on an event loop, and what is printed and written when it has ended."""
+"""Runs a request on an event loop, then prints and writes its reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.echo import say, say_json
+from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import open_store, show, store_path
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, SuiteError
@@ -31,7 +31,7 @@ from proctor.verdicts import worst
 if TYPE_CHECKING:
     from types import FrameType
 
-    from proctor.cli.attest_after_run import Attested
+    from proctor.cli.attest_after_run import RunAttester
 
 _MAX_BLOCKED_S = 1.0
 """How long code may keep the event loop from handling a signal."""
@@ -45,9 +45,9 @@ def make_and_tell(
     as_json: bool,
     quiet: bool,
     reveal: bool,
-    attested: Attested | None = None,
+    attester: RunAttester | None = None,
 ) -> int:
-    """Make the runs of a request, print them and write them; the exit code is given back.
+    """Makes the runs of a request, prints them and writes them; returns the exit code.
 
     Args:
         request: what the user asks for.
@@ -56,28 +56,28 @@ def make_and_tell(
         as_json: print one JSON object and nothing else.
         quiet: print errors and warnings only.
         reveal: show what is held out too.
-        attested: writes a bundle of each finished run.
+        attester: writes a bundle of each finished run.
     """
     check_endings(outputs)
     plain = not as_json and not quiet
-    progress = Progress(quiet=quiet, say=_say_apart if plain else lambda _line: None)
+    progress = Progress(quiet=quiet, write_line=_echo_paragraph if plain else lambda _line: None)
     try:
-        with open_store(store, writes=True) as opened:
-            session = Session(opened, os.environ, progress, folder=store_path(store).parent)
+        with open_store(store, writes=True) as run_store:
+            session = Session(run_store, os.environ, progress, folder=store_path(store).parent)
             # What a function of the user's prints is no part of a report.
             with nullcontext() if plain else redirect_stdout(sys.stderr):
-                done = run_session(session, request, progress)
+                finished_runs = run_session(session, request, progress)
             runs = []
-            for one in done:
-                runs.append(reported(opened, one.run, one.tally, reveal=reveal))
-                if attested is not None:
-                    runs[-1] = attested.of(opened, runs[-1])
-                opens = reveal or (attested is not None and attested.reveals(runs[-1]))
+            for finished in finished_runs:
+                runs.append(reported(run_store, finished.run, finished.tally, reveal=reveal))
+                if attester is not None:
+                    runs[-1] = attester.attest(run_store, runs[-1])
+                shows_holdout = reveal or (attester is not None and attester.shows_holdout(runs[-1]))
                 if plain or as_json or outputs or runs[-1].bundle is not None:
-                    runs[-1] = looked_at(opened, runs[-1], reveal=opens)
+                    runs[-1] = looked_at(run_store, runs[-1], reveal=shows_holdout)
                 if plain:
                     show(chain([""] * (len(runs) > 1), console.lines(runs[-1])))
-                _tell_of_rest(runs[-1], store)
+                _echo_how_to_resume(runs[-1], store)
             if plain and len(runs) > 1:
                 show(chain([""], console.together(runs)))
             for path in outputs:
@@ -87,27 +87,27 @@ def make_and_tell(
     finally:
         progress.close()
     if as_json:
-        say_json(json.summary(runs))
+        echo_json(json.summary(runs))
     if session.not_begun:
-        say(f"Not begun: {', '.join(session.not_begun)}.", err=True)
+        echo(f"Not started: {', '.join(session.not_begun)}.", err=True)
         return ExitCode.INTERRUPTED
     codes = [run.exit_code for run in runs]
-    return worst([*codes, ExitCode.USAGE] if attested is not None and attested.failed else codes)
+    return worst([*codes, ExitCode.USAGE] if attester is not None and attester.failed else codes)
 
 
-def _say_apart(line: str) -> None:
-    say(line + "\n")
+def _echo_paragraph(line: str) -> None:
+    echo(line + "\n")
 
 
-def _tell_of_rest(run: Reported, given_store: str | None) -> None:
-    """How to go on with a run that was stopped."""
+def _echo_how_to_resume(run: Reported, store_option: str | None) -> None:
+    """Prints how to resume a run that was stopped."""
     if run.run.status == "interrupted":
-        store = f" --store {shlex.quote(given_store)}" if given_store else ""
-        kept = run.tally.all.total
+        store = f" --store {shlex.quote(store_option)}" if store_option else ""
+        trial_count = run.tally.all.total
         if run.run.stopped:
-            say(f"proctor: error: {run.run.stopped}", err=True)
-        say(
-            f"Stopped: {kept:,} of {run.run.planned:,} trials are kept. "
+            echo(f"proctor: error: {run.run.stopped}", err=True)
+        echo(
+            f"Stopped: {trial_count:,} of {run.run.planned:,} trials are kept. "
             f"Continue with: proctor run --resume={run.run.id}{store}",
             err=True,
         )
@@ -115,19 +115,19 @@ def _tell_of_rest(run: Reported, given_store: str | None) -> None:
 
 def _refuse(error: SuiteError, *, as_json: bool) -> int:
     for line in lines_of(error.problems):
-        say(line, err=True)
+        echo(line, err=True)
     if error.hint:
-        say(error.hint, err=True)
+        echo(error.hint, err=True)
     if as_json:
-        say_json(json.refusal(error.problems))
+        echo_json(json.refusal(error.problems))
     return ExitCode.USAGE
 
 
 def run_session(session: Session, request: Request, progress: Progress) -> list[events.Done]:
-    """Make the runs of a request, on an event loop that a signal stops.
+    """Makes the runs of a request, on an event loop that a signal stops.
 
     Raises:
-        click.Abort: it was stopped before there was a run to tell of.
+        click.Abort: it was stopped before there was a run to report.
     """
     # Cycles are rare here, and what is imported by now stays: the collector looks seldom, and not at that.
     gc.set_threshold(50_000, 20, 100)
@@ -146,27 +146,27 @@ def run_session(session: Session, request: Request, progress: Progress) -> list[
 
 async def _stoppable(session: Session, request: Request, progress: Progress) -> list[events.Done]:
     loop = asyncio.get_running_loop()
-    making = asyncio.current_task()
-    asked = 0
+    session_task = asyncio.current_task()
+    signal_count = 0
 
     def stop() -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 1:
+        nonlocal signal_count
+        signal_count += 1
+        if signal_count == 1:
             session.stop()
             progress.warn("Stopping: calls under way get 1 s. Press Ctrl-C again to stop at once.")
-        elif making is not None:
-            making.cancel()
+        elif session_task is not None:
+            session_task.cancel()
 
     watch_signals(loop, stop)
-    done = await session.run(request)
-    if asked and not done:
+    finished_runs = await session.run(request)
+    if signal_count and not finished_runs:
         raise click.Abort  # stopped before the first run began
-    return done
+    return finished_runs
 
 
 def watch_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    """Call `stop` on the loop for each signal that stops a run.
+    """Calls `stop` on the loop for each signal that stops a run.
 
     If the loop does not react within `_MAX_BLOCKED_S`, because Python code blocks it (reading a large suite,
     say), KeyboardInterrupt ends that code and what follows on the loop.
@@ -195,11 +195,11 @@ def watch_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> 
 
     if sys.platform != "win32":
         signal.signal(signal.SIGALRM, end)
-    for number in _stopping():
+    for number in _stop_signals():
         signal.signal(number, on_signal)
 
 
-def _stopping() -> list[signal.Signals]:
+def _stop_signals() -> list[signal.Signals]:
     """The signals that stop a run: also that the terminal was closed, unless `nohup` has it ignored."""
     numbers = [signal.SIGINT, signal.SIGTERM]
     if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

@@ -70,10 +70,10 @@ def _compare(
 ) -> ComparisonResult:
     comparing.check_comparable(store, query.runs, by_digest=query.by_digest)
     facts = facts_cache.facts(store, query.runs, by_digest=query.by_digest, on_progress=on_progress)
-    report = comparing.against_one_another(facts, split=query.split, by=query.by)
+    report = comparing.compare_pairwise(facts, split=query.split, by=query.by)
     return ComparisonResult(
         report=report,
-        holdout_runs=tuple(comparing.held_out(facts, query.split)) if report.shows_rates else (),
+        holdout_runs=tuple(comparing.holdout_runs(facts, query.split)) if report.shows_rates else (),
         judge_facts=tuple(replace(run_facts, cases=()) for run_facts in facts),
         positions={} if report.ranking is not None else _flip_positions(report.comparisons[0], facts[0]),
     )
@@ -149,7 +149,9 @@ class FactsCache:
             def report_progress(count: int, _total: int, before: int = done_count) -> None:
                 on_progress(before + count, max(total, before + count))
 
-            (run_facts,) = comparing.gathered(store, [run], by_digest=by_digest, told=report_progress)
+            (run_facts,) = comparing.load_outcomes(
+                store, [run], by_digest=by_digest, on_progress=report_progress
+            )
             done_count += run_facts.trials
             facts[run.id] = run_facts
             if run.status == "finished":

@@ -13,9 +13,9 @@ from proctor.errors import StoreError, UsageError
 from proctor.model import Run, Settings, Verdict
 from proctor.services.analysis.compare import (
     about_judges,
-    against_one_another,
     check_comparable,
-    gathered,
+    compare_pairwise,
+    load_outcomes,
     looked_at,
     runs_of,
 )
@@ -105,7 +105,7 @@ async def test_a_suite_of_which_only_tags_changed_is_the_same_suite(
         (folder / "s.jsonl").write_text(row % tag, encoding="utf-8")
         runs.append(await made(make, "s.jsonl"))
     check_comparable(store, runs, by_digest=False)
-    one, other = gathered(store, runs)
+    one, other = load_outcomes(store, runs)
     assert [part.name for part in compared(one, other, by="tag").parts] == ["new"]
 
 
@@ -115,7 +115,7 @@ async def test_by_digest_only_what_is_sent_and_judged_alike_is_paired(
     first = await made(make, suite(("same", "a", "a"), ("old", "b", "b"), ("edited", "d", "d")))
     second = await made(make, suite(("new", "b", "b"), ("edited", "d", "D"), ("same", "a", "a")))
     check_comparable(store, [first, second], by_digest=True)
-    found = compared(*gathered(store, [first, second], by_digest=True))
+    found = compared(*load_outcomes(store, [first, second], by_digest=True))
     assert found.whole.pairs == 2
     assert [(one.baseline, one.candidate) for one in found.unpaired.renamed] == [("old", "new")]
     assert found.unpaired.only_baseline == ("edited",)
@@ -137,7 +137,7 @@ async def test_facts_are_the_verdicts_as_they_are_counted_now(
     make: Make, store: SqliteStore, ten: str
 ) -> None:
     run = await made(make, ten, settings=Settings(repeats=2))
-    (facts,) = gathered(store, [run])
+    (facts,) = load_outcomes(store, [run])
     assert [case.id for case in facts.cases] == [f"c{n}" for n in range(10)]
     assert [[fact.verdict for fact in case.trials] for case in facts.cases] == [
         [Verdict.PASS if n % 2 else Verdict.FAIL] * 2 for n in range(10)
@@ -148,14 +148,14 @@ async def test_facts_are_the_verdicts_as_they_are_counted_now(
 
 async def test_a_run_that_is_named_twice_is_read_once(make: Make, store: SqliteStore, ten: str) -> None:
     run = await made(make, ten)
-    one, other = gathered(store, [run, run])
+    one, other = load_outcomes(store, [run, run])
     assert one is other
 
 
 async def test_how_far_reading_is_is_told(make: Make, store: SqliteStore, suite: WRITE) -> None:
     run = await made(make, suite(*((f"c{n}", "a", "a") for n in range(2100))))
     told: list[tuple[int, int]] = []
-    gathered(store, [run], told=lambda done, total: told.append((done, total)))
+    load_outcomes(store, [run], on_progress=lambda done, total: told.append((done, total)))
     assert told == [(1000, 2100), (2000, 2100)]
 
 
@@ -166,7 +166,7 @@ async def test_a_look_is_counted_for_each_run_whose_holdout_is_shown(
     make: Make, store: SqliteStore, ten: str
 ) -> None:
     runs = [await made(make, ten), await made(make, ten)]
-    facts = gathered(store, [*runs, runs[0]])
+    facts = load_outcomes(store, [*runs, runs[0]])
     assert looked_at(store, facts, "dev") is None
     assert store.looks(runs[0].suite.digest) == []
     assert looked_at(store, facts, "all") == 2
@@ -183,11 +183,11 @@ async def test_a_split_that_no_run_has_is_refused(make: Make, store: SqliteStore
         '"metadata": {"difficulty": "easy", "tokens_est": 1}}\n',
         encoding="utf-8",
     )
-    facts = gathered(store, [await made(make, "flat.jsonl")]) * 2
-    (whole,) = against_one_another(facts, split="all", by="category").comparisons
+    facts = load_outcomes(store, [await made(make, "flat.jsonl")]) * 2
+    (whole,) = compare_pairwise(facts, split="all", by="category").comparisons
     assert whole.whole.value == 0
     with pytest.raises(UsageError, match="None of these runs has holdout cases"):
-        against_one_another(facts, split="holdout", by="category")
+        compare_pairwise(facts, split="holdout", by="category")
 
 
 async def test_what_is_known_of_a_judge_is_told_once(make: Make, store: SqliteStore, folder: Any) -> None:
@@ -195,7 +195,7 @@ async def test_what_is_known_of_a_judge_is_told_once(make: Make, store: SqliteSt
         "tests:\n  - id: x\n    input: Name a colour.\n    criteria: It names one.\n", encoding="utf-8"
     )
     runs = [await made(make, "judged.eval.yaml", judges=("echo",)) for _ in range(2)]
-    facts = gathered(store, runs)
+    facts = load_outcomes(store, runs)
     assert all(one.prompts.keys() == {"echo"} for one in facts)
     (told,) = about_judges(store, facts)
     assert "'echo'" in told

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from proctor.drift.observations import PASSED
 from proctor.errors import NothingSelected, UsageError
 from proctor.model import Settings
-from proctor.services.analysis.drift import Drifting, Wanted, moment
+from proctor.services.analysis.drift import DriftQuery, DriftRequest, moment
 from proctor.services.runs.config import Config
 from proctor.stores.sqlite.store import SqliteStore
 
@@ -24,8 +24,8 @@ NOW = datetime(2026, 10, 31, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def drifting(store: SqliteStore, environ: dict[str, str]) -> Drifting:
-    return Drifting(store, environ, Config())
+def drifting(store: SqliteStore, environ: dict[str, str]) -> DriftQuery:
+    return DriftQuery(store, environ, Config())
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def scripted(folder: Path, make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 async def test_cases_are_judged_by_the_rules_of_each_run(
-    scripted: Callable[..., Any], suite: Callable[..., str], drifting: Drifting
+    scripted: Callable[..., Any], suite: Callable[..., str], drifting: DriftQuery
 ) -> None:
     name = suite(("a", "q", "yes"), ("b", "q", "yes"))
     await scripted(name, {"*": "yes"})
     await scripted(name, {"*": "yes"}, settings=Settings(threshold=0.0))
     told: list[tuple[int, int]] = []
-    drift = drifting.read(drifting.find(Wanted()), lambda *counts: told.append(counts)).drift
+    drift = drifting.read(drifting.find(DriftRequest()), lambda *counts: told.append(counts)).drift
     assert told == [(0, 2), (1, 2)]
     assert all(step.seen.verdicts == bytearray([PASSED] * 2) for step in drift.steps)
     assert [one.what for one in drift.changed] == ["threshold"]
@@ -83,7 +83,7 @@ async def test_cases_are_judged_by_the_rules_of_each_run(
 
 
 async def test_a_case_with_a_rule_of_its_own_keeps_it(
-    scripted: Callable[..., Any], folder: Path, drifting: Drifting
+    scripted: Callable[..., Any], folder: Path, drifting: DriftQuery
 ) -> None:
     (folder / "e.eval.yaml").write_text(
         "tests:\n"
@@ -95,30 +95,30 @@ async def test_a_case_with_a_rule_of_its_own_keeps_it(
     )
     await scripted("e.eval.yaml", {"*": "a b"})
     await scripted("e.eval.yaml", {"*": "a"})
-    found = drifting.read(drifting.find(Wanted())).drift.last.flips
+    found = drifting.read(drifting.find(DriftRequest())).drift.last.flips
     assert found is not None
     assert found.worse == ("whole",)
 
 
 async def test_fewer_than_two_measured_runs_are_too_few(
-    scripted: Callable[..., Any], suite: Callable[..., str], drifting: Drifting
+    scripted: Callable[..., Any], suite: Callable[..., str], drifting: DriftQuery
 ) -> None:
     with pytest.raises(NothingSelected, match="No run is stored here"):
-        drifting.find(Wanted())
+        drifting.find(DriftRequest())
     name = suite(("a", "q", "yes"))
     await scripted(name, {"b": "nothing for a"})
     await scripted(name, {"*": "yes"})
-    with pytest.raises(NothingSelected, match="in none of the runs"):
-        drifting.read(drifting.find(Wanted()))
+    with pytest.raises(NothingSelected, match="has new answers of the target"):
+        drifting.read(drifting.find(DriftRequest()))
 
 
 async def test_no_answer_is_held(
-    scripted: Callable[..., Any], suite: Callable[..., str], drifting: Drifting
+    scripted: Callable[..., Any], suite: Callable[..., str], drifting: DriftQuery
 ) -> None:
     name = suite(*((f"c{n}", "q", "yes") for n in range(40)))
     for run in range(12):
         await scripted(name, {"*": f"yes {run}" + "x" * 20_000})
-    found = drifting.find(Wanted())
+    found = drifting.find(DriftRequest())
     tracemalloc.start()
     drifting.read(found)
     _, peak = tracemalloc.get_traced_memory()

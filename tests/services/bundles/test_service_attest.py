@@ -28,7 +28,7 @@ from proctor.proof.statement import CONFIG, ENVELOPE, FILES, SUITE, TRIALS, Stat
 from proctor.services import events
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.countersign import countersign
-from proctor.services.bundles.prove import Wanted, prove
+from proctor.services.bundles.prove import ProofCollector, prove
 from proctor.services.bundles.verify import verify
 from proctor.services.runs.reading.report import keep_looks
 from proctor.stores.sqlite.store import SqliteStore, open_store
@@ -222,9 +222,9 @@ async def test_a_suite_without_a_holdout_is_told_to_be_all_public(
     (folder / "s.eval.yaml").write_text(UNSPLIT, encoding="utf-8")
     (done,) = await make("s.eval.yaml")
     told: list[str] = []
-    full = attest(store, done.run, Path("f"), public=False, key=None, told=told.append)
+    full = attest(store, done.run, Path("f"), public=False, key=None, notify=told.append)
     assert told == []
-    public = attest(store, done.run, Path("p"), public=True, key=None, told=told.append)
+    public = attest(store, done.run, Path("p"), public=True, key=None, notify=told.append)
     assert [line for line in told if "holds nothing out" in line]
     assert (public.files, public.passed_tests) == (full.files, full.passed_tests)
     assert kinds(store, done.run) == []
@@ -540,7 +540,7 @@ def proved(path: str) -> Proved:
 
 def write_proof(store: SqliteStore, run: Run, case_id: str, key: SigningKey | None, **fields: Any) -> str:
     repeat, public = fields.get("repeat", 0), fields.get("public", False)
-    prove(store, run, Wanted(case_id, repeat, Path("proof.json")), public=public, key=key)
+    prove(store, run, ProofCollector(case_id, repeat, Path("proof.json")), public=public, key=key)
     return "proof.json"
 
 

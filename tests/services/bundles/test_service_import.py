@@ -35,8 +35,8 @@ from proctor.services import events
 from proctor.services.analysis.compare import runs_of
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.import_bundle import Imported, import_bundle
-from proctor.services.bundles.import_records import Wants, cases_of, trials_of, verified
-from proctor.services.bundles.side_effects import Foreign
+from proctor.services.bundles.import_records import ImportOptions, read_cases, read_trials, verified
+from proctor.services.bundles.side_effects import SideEffectCheck
 from proctor.services.runs.execution.session import Session
 from proctor.services.runs.reading.report import reported
 from proctor.services.runs.request import Request
@@ -67,7 +67,7 @@ def attested(store: SqliteStore, folder: Path) -> Attested:
 
 
 def take(store: Store, path: Path, **wants: Any) -> Imported:
-    return import_bundle(store, path, Wants(**wants))
+    return import_bundle(store, path, ImportOptions(**wants))
 
 
 def everything(store: Store) -> Any:
@@ -336,8 +336,8 @@ async def test_what_changes_while_it_is_read_is_not_taken(
     make: Make, suite: Callable[..., str], attested: Attested, other: SqliteStore
 ) -> None:
     path = attested(await made(make, suite(*TESTS)), name="b")
-    found = verified(path, Wants())
-    for name, read in (("suite.jsonl", cases_of), ("trials.jsonl", trials_of)):
+    found = verified(path, ImportOptions())
+    for name, read in (("suite.jsonl", read_cases), ("trials.jsonl", read_trials)):
         file = path / name
         before = file.read_bytes()
         for changed in (before.replace(b"yes", b"yet"), b"".join(before.splitlines(keepends=True)[:-1])):
@@ -497,7 +497,7 @@ async def test_a_suite_that_would_act_here_is_named_and_refused(
 
 
 def test_of_a_held_out_case_no_command_is_shown() -> None:
-    foreign, indexer = Foreign(()), Indexer(Selection(), None)
+    foreign, indexer = SideEffectCheck(()), Indexer(Selection(), None)
     for place, case_id in enumerate("abcde"):
         case = asking(id=case_id, assertions=(PROGRAM,))
         foreign.add(place, case)

@@ -15,14 +15,14 @@ from proctor.model import Defaults, Params, Run, Selection, Settings
 from proctor.proof.replay_comparison import Replayed
 from proctor.services import events
 from proctor.services.bundles.attest import attest
-from proctor.services.bundles.import_records import Wants
+from proctor.services.bundles.import_records import ImportOptions
 from proctor.services.bundles.replay import Asking, Who, asking, compared
 from proctor.services.runs.execution.session import Session
 from proctor.stores.sqlite.store import SqliteStore
 
 Make = Callable[..., Awaitable[list[events.Done]]]
 Again = Callable[..., Awaitable[tuple[Asking, Run, Replayed]]]
-ANYTHING = Wants()
+ANYTHING = ImportOptions()
 TESTS = [(name, f"say {name}", f"say {name}") for name in "abcdefghij"]
 
 
@@ -31,7 +31,7 @@ def again(store: SqliteStore, session: Callable[[], Session], folder: Path) -> A
     """Attests a run and asks its questions again."""
 
     async def ask(
-        run: Run, target: str = "echo", *, public: bool = False, wants: Wants = ANYTHING, **who: Any
+        run: Run, target: str = "echo", *, public: bool = False, wants: ImportOptions = ANYTHING, **who: Any
     ) -> tuple[Asking, Run, Replayed]:
         path = folder / f"{run.id}.{public}.zip"
         if not path.exists():
@@ -189,10 +189,10 @@ async def test_a_bundle_that_does_not_verify_asks_nobody(
     file.write_bytes(file.read_bytes().replace(b"say a", b"say z"))
     runs, versions = list(store.runs()), store.versions()
     with pytest.raises(BundleError):
-        asking(store, folder / "b", Wants(), Who(target="echo"))
+        asking(store, folder / "b", ImportOptions(), Who(target="echo"))
     attest(store, run, folder / "c", public=False, key=None)
     with pytest.raises(BundleError, match="signature by a trusted key is required"):
-        asking(store, folder / "c", Wants(require_signature=True), Who(target="echo"))
+        asking(store, folder / "c", ImportOptions(require_signature=True), Who(target="echo"))
     assert (list(store.runs()), store.versions()) == (runs, versions)
 
 
@@ -226,7 +226,7 @@ async def test_a_program_of_the_bundle_is_run_only_where_that_is_allowed(
     with pytest.raises(UsageError, match=r"'p' is graded by a program \(sh -c touch ran\).*--allow-programs"):
         await again(run)
     assert not (folder / "ran").exists()
-    await again(run, wants=Wants(allow_programs=True))
+    await again(run, wants=ImportOptions(allow_programs=True))
     assert (folder / "ran").exists()
 
 
@@ -253,6 +253,6 @@ async def test_a_judge_that_the_suite_names_is_not_asked_where_the_user_names_on
     (folder / "targets.yaml").unlink()
     with pytest.raises(UsageError, match=r"names a judge of its own \(theirs\)"):
         await again(run)
-    asked, _, _ = await again(run, judges=("echo",), wants=Wants(judged=True))
+    asked, _, _ = await again(run, judges=("echo",), wants=ImportOptions(judged=True))
     assert not (folder / "ran").exists()
     assert asked.notes == ()

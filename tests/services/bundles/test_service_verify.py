@@ -458,7 +458,7 @@ async def test_replies_to_prompts_of_another_version_are_counted_and_named(judge
 async def test_a_pattern_that_does_not_end_is_given_up(
     make: Make, folder: Path, store: SqliteStore, verified: Verify, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(regrade, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(regrade, "_MAX_LOST_S", 0.2)
     tests = "".join(
         f"  - {{id: t{n}, criteria: c, input: '{n}', assertions: [{{type: regex, value: '(a|aa)+$'}}]}}\n"
         for n in range(20)

@@ -17,7 +17,7 @@ from proctor.calibration import agreement, bias, changed, consistency, net, sens
 from proctor.engines.retries import Patience
 from proctor.model import Params
 from proctor.services import events
-from proctor.services.judges.calibrate import Calibrated, Calibrating, asks
+from proctor.services.judges.calibrate import Calibrated, Calibrating, prompt_variants
 from proctor.services.judges.label_files import read_labels
 from proctor.services.judges.labelled_answers import find_answers
 from proctor.services.runs.execution.target_pool import Reach, load_prices
@@ -139,7 +139,7 @@ async def test_a_fair_judge_agrees_and_nothing_sways_it(
         assert sway is not None
         assert (changed(sway), bias(sway)) == ((0, 20), None)
     assert done.differences == ()
-    assert done.spent.calls == len(judge.asked) == 20 * len(asks(3)) == 100
+    assert done.spent.calls == len(judge.asked) == 20 * len(prompt_variants(3)) == 100
     assert (done.spent.input_tokens, done.spent.output_tokens) == (10_000, 1_000)
     assert done.spent.cost_usd is None
 
@@ -222,7 +222,7 @@ async def test_a_judge_is_not_asked_where_people_are_divided_or_nothing_was_answ
     found = done.calibration
     assert (found.count, done.divided, done.unasked) == (19, 1, 1)
     assert (found.people_twice, found.people_agreed) == (2, 1)
-    assert done.spent.calls == 19 * len(asks(3))
+    assert done.spent.calls == 19 * len(prompt_variants(3))
 
 
 async def test_a_prompt_of_the_suites_own_has_no_other_order(

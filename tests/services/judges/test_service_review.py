@@ -22,7 +22,7 @@ from proctor.model import (
     Verdict,
 )
 from proctor.protocols import KeptLabel
-from proctor.services.judges.review import Answers, Remembered, Review, Reviewable, exam_sheet, reviewable
+from proctor.services.judges.review import Answers, Review, Reviewable, ReviewCache, exam_sheet, reviewable
 from proctor.stores.sqlite.store import open_store
 
 Make = Callable[..., Any]
@@ -189,7 +189,7 @@ def test_answers_are_read_anew_when_there_are_more(
     kept_run: tuple[Any, Run], trial: Make, score: Make
 ) -> None:
     store, run = kept_run
-    remembered = Remembered()
+    remembered = ReviewCache()
     assert remembered.of(store, run) is remembered.of(store, run)
     store.record("r1", trial("6", score(1.0), case_id="c3", position=3), Verdict.PASS)
     store.flush()

@@ -17,7 +17,7 @@ from proctor.model import Settings
 from proctor.services import events
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.import_bundle import import_bundle
-from proctor.services.bundles.import_records import Wants
+from proctor.services.bundles.import_records import ImportOptions
 from proctor.services.bundles.replay import Who, asking
 from proctor.services.runs.execution.session import Session
 from proctor.stores.sqlite.store import SqliteStore, open_store
@@ -119,11 +119,11 @@ async def test_a_bundle_has_the_order_and_a_replay_asks_in_it(
     (line,) = (folder / "b" / "suite.jsonl").read_text(encoding="utf-8").splitlines()[1:]
     assert tuple(json.loads(json.loads(line)["written"])[1]["schema"]["properties"]) == FIRST
 
-    imported = import_bundle(other, folder / "b", Wants()).run
+    imported = import_bundle(other, folder / "b", ImportOptions()).run
     assert [(one.sent, in_order(one.case)) for one in other.cases(imported.suite.content)] == [
         (one.sent, in_order(one.case)) for one in store.cases(done.run.suite.content)
     ]
-    replay = asking(other, folder / "b", Wants(), Who(target=asked.word))
+    replay = asking(other, folder / "b", ImportOptions(), Who(target=asked.word))
     await Session(other, environ, lambda _event: None, folder=folder).run(replay.request)
     assert asked == [FIRST, FIRST]
 
@@ -143,4 +143,4 @@ async def test_a_bundle_of_a_run_by_an_earlier_version_has_no_order_and_verifies
     store.update(run)
     attest(store, run, folder / "b", public=False, key=None)
     assert "written" not in (folder / "b" / "suite.jsonl").read_text(encoding="utf-8")
-    assert import_bundle(other, folder / "b", Wants()).run.suite.digest == digest
+    assert import_bundle(other, folder / "b", ImportOptions()).run.suite.digest == digest

@@ -11,8 +11,9 @@ import pytest
 
 from proctor.errors import UsageError
 from proctor.services.runs.reading.report import check_endings, write
-from proctor.services.suites.path_arguments import Locator, NoSuchSuite
-from proctor.services.suites.suite_sources import TIERS, source_of
+from proctor.services.suites.builtin_suites import TIERS
+from proctor.services.suites.file_source import source_of
+from proctor.services.suites.suite_argument import Locator, NoSuchSuite
 
 
 def _touch(*paths: str) -> None:

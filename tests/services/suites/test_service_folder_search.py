@@ -12,8 +12,8 @@ import pytest
 
 from proctor.errors import SuiteError, UsageError
 from proctor.services import events
-from proctor.services.suites.library import Suites
-from proctor.services.suites.path_arguments import Located, Locator
+from proctor.services.suites.save_and_open import Suites
+from proctor.services.suites.suite_argument import Located, Locator
 from proctor.stores.sqlite.store import SqliteStore
 
 ROW = '{"id": "a", "input": "?", "expected": "x"}\n'

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from proctor.errors import SuiteError, UsageError
 from proctor.protocols import Store
-from proctor.services.suites.draft import CODE, draft_of, save
+from proctor.services.suites.save_upload import CODE, draft_of, save
 from proctor.services.suites.trash import Trash
 from proctor.services.suites.upload import FOLDER, chosen, of_files, of_text, source_of
 from proctor.stores import STORES
@@ -277,7 +277,7 @@ def test_no_reference_and_no_glob_leaves_the_upload(reference: str, parts: list[
 
 
 def test_globs_match_as_on_a_disk(tmp_path: Path) -> None:
-    from proctor.services.suites.suite_sources import source_of as on_disk
+    from proctor.services.suites.file_source import source_of as on_disk
 
     names = ["suite.jsonl", "a.md", "x/b.md", "x/y/c.md", "x/.z/d.md", ".git/e.md", "x/y/f.csv"]
     for name in names:

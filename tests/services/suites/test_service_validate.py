@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from proctor.services.events import Event, Reading, Searching
-from proctor.services.suites.path_arguments import Locator
-from proctor.services.suites.suite_sources import TIERS
+from proctor.services.suites.builtin_suites import TIERS
+from proctor.services.suites.suite_argument import Locator
 from proctor.services.suites.validate import check
 
 

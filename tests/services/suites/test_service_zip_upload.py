@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from proctor.errors import UsageError
 from proctor.services.suites import zip_upload
-from proctor.services.suites.zip_upload import check_paths, is_zip, packed, unpacked
+from proctor.services.suites.zip_upload import check_paths, is_zip, pack, unpack
 
 NAMES = st.text(st.characters(categories=("L", "N"), max_codepoint=0x3FF), min_size=1, max_size=12)
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
@@ -52,15 +52,15 @@ DATA = st.binary(max_size=200).filter(lambda data: not is_zip(data))
 
 @given(st.dictionaries(PATHS, DATA, max_size=6))
 def test_what_is_packed_is_unpacked_the_same_or_its_paths_are_refused(files: dict[str, bytes]) -> None:
-    data = packed(files)
-    assert data == packed(dict(reversed(files.items())))
+    data = pack(files)
+    assert data == pack(dict(reversed(files.items())))
     try:
         check_paths(files)
     except UsageError:
         with pytest.raises(UsageError):
-            unpacked(data)
+            unpack(data)
         return
-    assert unpacked(data) == files
+    assert unpack(data) == files
 
 
 REFUSED = {
@@ -100,7 +100,7 @@ REFUSED = {
 def test_what_no_suite_needs_is_refused_with_a_sentence(what: str) -> None:
     data, words = REFUSED[what]
     with pytest.raises(UsageError, match=words) as raised:
-        unpacked(data)
+        unpack(data)
     assert str(raised.value).endswith(".")
 
 
@@ -109,14 +109,14 @@ def test_a_size_that_lies_is_found() -> None:
     at = data.index(b"PK\x01\x02") + 24
     data[at : at + 4] = struct.pack("<L", 50)
     with pytest.raises(UsageError, match="damaged"):
-        unpacked(bytes(data))
+        unpack(bytes(data))
 
 
 def test_the_kind_for_4_gigabytes_is_refused_before_its_directory_is_read() -> None:
     data = archive(("a", b"x"))
     end = data.rindex(b"PK\x05\x06")
     with pytest.raises(UsageError, match="4 GB"):
-        unpacked(data[:end] + b"PK\x06\x07" + b"\0" * 16 + data[end:])
+        unpack(data[:end] + b"PK\x06\x07" + b"\0" * 16 + data[end:])
 
 
 def test_what_systems_add_is_left_out_and_office_files_are_files() -> None:
@@ -125,7 +125,7 @@ def test_what_systems_add_is_left_out_and_office_files_are_files() -> None:
         *(("suite/", b""), ("suite/a.md", b"1"), ("suite/b.docx", office)),
         *(("__MACOSX/suite/._a.md", b"2"), ("suite/.DS_Store", b"3")),
     )
-    assert unpacked(data) == {"suite/a.md": b"1", "suite/b.docx": office}
+    assert unpack(data) == {"suite/a.md": b"1", "suite/b.docx": office}
 
 
 @given(st.binary(max_size=300), st.integers(0, 400), st.booleans())
@@ -135,4 +135,4 @@ def test_a_damaged_archive_is_refused_and_never_breaks(noise: bytes, at: int, re
     if not is_zip(broken):
         return
     with suppress(UsageError):  # and nothing else
-        check_paths(unpacked(broken))
+        check_paths(unpack(broken))

@@ -1,4 +1,4 @@
-"""What the commands that certify share: a certificate in all of its forms, and where its badge leads."""
+"""Prints and writes certificates of all kinds: lines, JSON, Markdown and badge; and opens their targets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
-from proctor.cli.echo import say_json
+from proctor.cli.echo import echo_json
 from proctor.cli.options import show, store_path
 from proctor.cli.output_files import ending_of, write_output
 from proctor.errors import ExitCode, UsageError
@@ -29,17 +29,17 @@ class Certificate(Struct, frozen=True, kw_only=True):
     """For a terminal."""
     data: Mapping[str, Any]
     markdown: Callable[[str | None, str | None], Iterable[str]]
-    """Is given the Markdown of the badge, if one is written, and where the bundle is, if there is one."""
+    """Takes the Markdown of the badge, if one is written, and the path of the bundle, if there is one."""
     badge: Callable[[str | None], Badge]
-    """Is given where it leads."""
+    """Takes the address that it links to."""
 
 
-def reach_of(given: Mapping[str, Any], progress: Progress) -> Reach:
-    """What asks a target or a judge, by the flags of the command.
+def reach_of(options: Mapping[str, Any], progress: Progress) -> Reach:
+    """Returns what opens a target or a judge, with the command's flags.
 
     Args:
-        given: the parameters of the command.
-        progress: told of retries and downloads.
+        options: the parameters of the command.
+        progress: shows retries and downloads.
 
     Raises:
         UsageError: a file of prices cannot be read.
@@ -47,21 +47,21 @@ def reach_of(given: Mapping[str, Any], progress: Progress) -> Reach:
     from proctor.engines.retries import Patience
     from proctor.services.runs.execution.target_pool import Reach, load_prices
 
-    folder = store_path(given["store"]).parent
+    folder = store_path(options["store"]).parent
     return Reach(
         os.environ,
-        concurrency=given["concurrency"],
-        patience=Patience(timeout_s=given["timeout_s"], retries=given["retries"]),
+        concurrency=options["concurrency"],
+        patience=Patience(timeout_s=options["timeout_s"], retries=options["retries"]),
         prices=load_prices(os.environ, folder),
         notify=progress.tell,
         progress=progress.fetching,
         cache_path=folder / "cache.db",
-        max_answer_bytes=given["max_answer_bytes"],
+        max_answer_bytes=options["max_answer_bytes"],
     )
 
 
 def check_outside(outputs: Sequence[str], bundle: Path) -> None:
-    """Refuse files that would become part of a bundle, which then is none any more.
+    """Refuses files that would become part of a bundle, which then is none any more.
 
     Raises:
         UsageError: there is one.
@@ -74,7 +74,7 @@ def check_outside(outputs: Sequence[str], bundle: Path) -> None:
 
 
 def check_url(url: str | None) -> None:
-    """Refuse a link that does more than lead somewhere, such as one that begins with `javascript:`.
+    """Refuses a link that does more than lead somewhere, such as one that begins with `javascript:`.
 
     Raises:
         UsageError: it is neither an address of http or https, nor a path.
@@ -90,7 +90,7 @@ def check_url(url: str | None) -> None:
         raise UsageError(f"--url {url!r}: give an address that begins with https:// or http://, or a path.")
 
 
-def give(
+def write_certificate(
     certificate: Certificate,
     outputs: Sequence[str],
     *,
@@ -99,10 +99,10 @@ def give(
     bundle: Path | None = None,
     code: ExitCode = ExitCode.OK,
 ) -> None:
-    """Print a certificate, and write each file in the form that its ending says; older files are replaced.
+    """Prints a certificate, and writes each file in the form that its ending says; older files are replaced.
 
     Args:
-        certificate: what is told.
+        certificate: the certificate.
         outputs: the files.
         as_json: whether the data are printed, and not the lines.
         url: where badges lead; else to the bundle.
@@ -113,25 +113,25 @@ def give(
         UsageError: a file cannot be written.
     """
     if as_json:
-        say_json(formatting.as_json({**certificate.data, "exit_code": int(code)}))
+        echo_json(formatting.as_json({**certificate.data, "exit_code": int(code)}))
     else:
         show(certificate.lines())
     badge = next((path for path in outputs if ending_of(path) == ".svg"), None)
     for path in outputs:
-        place = None if bundle is None else _from(path, bundle)
-        link = url or (None if place is None else quote(place))
+        bundle_path = None if bundle is None else _relative_path(path, bundle)
+        link = url or (None if bundle_path is None else quote(bundle_path))
         ending = ending_of(path)
         if ending == ".json":
             text = formatting.as_json(certificate.data) + "\n"
         elif ending == ".svg":
             text = svg(certificate.badge(link))
         else:
-            there = None if badge is None else quote(_from(path, Path(badge)))
-            shown = None if there is None else picture(certificate.badge(link), there)
-            text = "".join(certificate.markdown(shown, place))
+            badge_link = None if badge is None else quote(_relative_path(path, Path(badge)))
+            badge_markdown = None if badge_link is None else picture(certificate.badge(link), badge_link)
+            text = "".join(certificate.markdown(badge_markdown, bundle_path))
         write_output(path, text)
 
 
-def _from(path: str, other: Path) -> str:
-    """The other path as seen from the folder of a file."""
+def _relative_path(path: str, other: Path) -> str:
+    """Returns the other path relative to the folder of a file."""
     return Path(os.path.relpath(other, Path(path).absolute().parent)).as_posix()

@@ -1,4 +1,4 @@
-"""`proctor certify --target`: a target put to its checks, and what that came to."""
+"""`proctor certify --target`: runs the checks on a target, and prints and writes the result."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from proctor import __version__
-from proctor.cli.certify.output import Certificate, check_url, give, reach_of
-from proctor.cli.echo import tell
+from proctor.cli.certify.output import Certificate, check_url, reach_of, write_certificate
+from proctor.cli.echo import echo_err
 from proctor.cli.output_files import check_outputs
 from proctor.cli.progress import Progress
 from proctor.conformance import Conformance, checks, conformance
@@ -26,56 +26,56 @@ from proctor.services.runs.planning.target_names import Names
 from proctor.services.targets.conformance import replies_of
 
 
-def certify_target(**given: Any) -> int:
-    """Ask a target all questions, print what came of it, and write it.
+def certify_target(**options: Any) -> int:
+    """Runs all checks on a target, prints the result, and writes it.
 
     Args:
-        **given: the parameters of the command.
+        **options: the parameters of the command.
     """
-    check_outputs(given["outputs"], charts=False)
-    check_url(given["url"])
-    spec = Names(os.environ).spec(given["target"], Params(), judged=False)
-    # Drawn anew, so that nobody can train for it, and told, so that everybody can repeat it.
-    seed = given["seed"] if given["seed"] is not None else int.from_bytes(os.urandom(4))
-    longest_s = given["max_latency_s"] or LATENCY_S
+    check_outputs(options["outputs"], charts=False)
+    check_url(options["url"])
+    spec = Names(os.environ).spec(options["target"], Params(), judged=False)
+    # Random, so that no model can be trained for it, and printed, so that everybody can repeat it.
+    seed = options["seed"] if options["seed"] is not None else int.from_bytes(os.urandom(4))
+    longest_s = options["max_latency_s"] or LATENCY_S
     with redirect_stdout(sys.stderr):  # what a function of the user's prints is no part of a certificate
-        checked = asyncio.run(_checked(spec, seed, longest_s, given))
-    give(
+        report = asyncio.run(_check(spec, seed, longest_s, options))
+    write_certificate(
         Certificate(
-            lines=lambda: of_target.lines(checked),
-            data=of_target.data(checked),
-            markdown=lambda badge, _: of_target.markdown(checked, badge),
-            badge=lambda link: of_target.badge_of(checked, link),
+            lines=lambda: of_target.lines(report),
+            data=of_target.data(report),
+            markdown=lambda badge, _: of_target.markdown(report, badge),
+            badge=lambda link: of_target.badge_of(report, link),
         ),
-        given["outputs"],
-        as_json=given["as_json"],
-        url=given["url"],
-        code=_exit_code(checked.found),
+        options["outputs"],
+        as_json=options["as_json"],
+        url=options["url"],
+        code=_exit_code(report.found),
     )
-    return _exit_code(checked.found)
+    return _exit_code(report.found)
 
 
-def _exit_code(found: Conformance) -> ExitCode:
-    if not found.is_measured:
+def _exit_code(result: Conformance) -> ExitCode:
+    if not result.is_measured:
         return ExitCode.NOT_MEASURED
-    return ExitCode.OK if found.is_certified else ExitCode.FAILED
+    return ExitCode.OK if result.is_certified else ExitCode.FAILED
 
 
-async def _checked(spec: TargetSpec, seed: int, longest_s: float, given: dict[str, Any]) -> CheckedTarget:
-    progress = Progress(quiet=False, say=lambda _line: None)
-    reach = reach_of(given, progress)
-    asked = checks(seed, longest_s=longest_s)
+async def _check(spec: TargetSpec, seed: int, longest_s: float, options: dict[str, Any]) -> CheckedTarget:
+    progress = Progress(quiet=False, write_line=lambda _line: None)
+    targets = reach_of(options, progress)
+    planned_checks = checks(seed, longest_s=longest_s)
     at = datetime.now(UTC)
-    calls = sum(len(check.questions) for check in asked)
-    tell(f"Asking {one_line(spec.name)} {calls} questions in {len(asked)} checks.")
+    calls = sum(len(check.questions) for check in planned_checks)
+    echo_err(f"Asking {one_line(spec.name)} {calls} questions in {len(planned_checks)} checks.")
     try:
-        replies = await replies_of(reach, spec, asked, progress=telling(tell, "checks done"))
+        replies = await replies_of(targets, spec, planned_checks, progress=telling(echo_err, "checks done"))
     finally:
-        await reach.aclose()
+        await targets.aclose()
         progress.close()
     return CheckedTarget(
         target=spec,
-        found=conformance(asked, replies),
+        found=conformance(planned_checks, replies),
         seed=seed,
         longest_s=longest_s,
         at=at,

@@ -1,4 +1,4 @@
-"""`proctor attest`: a run as a signed bundle, a further signature, or the proof of one trial."""
+"""`proctor attest`: writes a run as a signed bundle, adds a signature, or writes a proof of one trial."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from proctor.bundles.keys import SigningKey, private_path, signing_key
-from proctor.cli.echo import say_json, tell
+from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import keys_flag, keys_option, keys_path, open_store, show, store_option
 from proctor.errors import UsageError
 from proctor.proof.statement import Claim, Statement
@@ -23,19 +23,19 @@ FOLDER, PUBLIC = ".bundle", ".public.bundle"
 
 
 def name_of(run_id: str, *, public: bool) -> str:
-    """The name of a run's bundle where the user gives none."""
+    """Returns the default name of a run's bundle."""
     return run_id + (PUBLIC if public else FOLDER)
 
 
 def own_key(name: str | None, folder: Path) -> SigningKey:
-    """The user's key of that name, or else the user's own, which is made now if there is none yet.
+    """Return the key of that name, or the user's own, which is made now if there is none.
 
     Raises:
         UsageError: it cannot be had, or `cryptography` is missing.
     """
     key = signing_key(folder, name)
     if key.made:
-        tell(
+        echo_err(
             f"Made your signing key {private_path(folder, key.name)}. Its fingerprint is {key.id}. "
             f"Keep the file to yourself; `proctor keys show{keys_flag(folder)}` prints what others need."
         )
@@ -64,7 +64,7 @@ def own_key(name: str | None, folder: Path) -> SigningKey:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @keys_option
 @store_option
-def command(run: str, **given: Any) -> None:
+def command(run: str, **options: Any) -> None:
     """Write RUN as a bundle that others can check with `proctor verify`, and sign it.
 
     RUN is named as in `proctor runs`: by its id, `last` or a tag. Where it is the path of a bundle, that is
@@ -76,80 +76,80 @@ def command(run: str, **given: Any) -> None:
     proctor attest release.zip
     proctor attest last --trial capital-of-peru -o proof.json
     """  # noqa: D301  # click wants the character \b itself
-    if given["no_sign"] and given["sign_key"]:
+    if options["no_sign"] and options["sign_key"]:
         raise UsageError("--no-sign and --sign-key say the opposite of each other. Leave one of them out.")
-    if given["repeat_number"] is not None and given["case_id"] is None:
+    if options["repeat_number"] is not None and options["case_id"] is None:
         raise UsageError("--repeat-number says which repeat --trial means. Name a case with --trial.")
     if is_bundle(run):
-        _countersign(run, given)
+        _countersign(run, options)
     else:
-        _attest(run, given)
+        _attest(run, options)
 
 
 def is_bundle(word: str) -> bool:
-    """Whether a word is a path and no run.
+    """Whether a word is the path of a bundle, not a run.
 
     Raises:
-        UsageError: it is called as bundles are, and nothing is there.
+        UsageError: it has the ending of a bundle, and no such file exists.
     """
-    there = os.path.lexists(word)
-    if not there and word.endswith((".zip", FOLDER)):
+    exists = os.path.lexists(word)
+    if not exists and word.endswith((".zip", FOLDER)):
         raise UsageError(f"There is no bundle at {word}.")
-    return there
+    return exists
 
 
-def _attest(word: str, given: dict[str, Any]) -> None:
+def _attest(word: str, options: dict[str, Any]) -> None:
     from proctor.services.bundles.attest import attest, check_finished, shows_held_out
 
-    public, case_id = given["public"], given["case_id"]
-    with open_store(given["store"], must_exist=True) as store:
+    public, case_id = options["public"], options["case_id"]
+    with open_store(options["store"], must_exist=True) as store:
         run = store.run(word)
         if case_id is None:
-            path = Path(given["output"] or name_of(run.id, public=public))
+            path = Path(options["output"] or name_of(run.id, public=public))
         else:
-            path = Path(given["output"] or f"{run.id}.proof.json")
+            path = Path(options["output"] or f"{run.id}.proof.json")
             if path.suffix.lower() != ".json":
                 raise UsageError(f"A proof is JSON, so {str(path)!r} has to end in .json.")
         check_finished(store, run)
-        key = None if given["no_sign"] else own_key(given["sign_key"], keys_path(given["keys"]))
+        key = None if options["no_sign"] else own_key(options["sign_key"], keys_path(options["keys"]))
         if case_id is None:
-            statement = attest(store, run, path, public=public, key=key, told=tell)
+            statement = attest(store, run, path, public=public, key=key, notify=echo_err)
         else:
-            from proctor.services.bundles.prove import Wanted, prove
+            from proctor.services.bundles.prove import ProofCollector, prove
 
-            wanted = Wanted(case_id, given["repeat_number"] or 0, path)
-            statement = prove(store, run, wanted, public=public, key=key, told=tell)
+            collector = ProofCollector(case_id, options["repeat_number"] or 0, path)
+            statement = prove(store, run, collector, public=public, key=key, notify=echo_err)
     if case_id is None and shows_held_out(run, statement):
-        tell(f"{path} has everything that is held out. For the public: proctor attest {run.id} --public")
+        echo_err(f"{path} has everything that is held out. For the public: proctor attest {run.id} --public")
     what = f"{statement.kind} bundle" if case_id is None else f"proof of case {case_id!r}"
     signed_by = () if key is None else (key.id,)
-    if given["as_json"]:
+    if options["as_json"]:
         _print_json(path, statement, signed_by)
     else:
         show(_lines(path, what, statement, signed_by))
 
 
-def _countersign(path: str, given: dict[str, Any]) -> None:
+def _countersign(path: str, options: dict[str, Any]) -> None:
     for name in ("output", "public", "no_sign", "case_id"):
-        if given[name]:
+        if options[name]:
             flag = {"case_id": "trial", "no_sign": "no-sign"}.get(name, name)
             raise UsageError(f"{path!r} is a bundle and only gets a signature. Leave --{flag} out.")
     from proctor.bundles.trust_store import trusted
     from proctor.services.bundles.countersign import countersign
 
-    folder = keys_path(given["keys"])
-    key = own_key(given["sign_key"], folder)
-    done = countersign(Path(path), key, trusted(folder), tell)
-    if not done.added:
-        tell(f"{path} has a signature of your key {key.name!r} already. Nothing was written.")
-    if given["as_json"]:
-        _print_json(Path(path), done.statement, done.signed_by)
+    folder = keys_path(options["keys"])
+    key = own_key(options["sign_key"], folder)
+    result = countersign(Path(path), key, trusted(folder), echo_err)
+    if not result.added:
+        echo_err(f"{path} has a signature of your key {key.name!r} already. Nothing was written.")
+    if options["as_json"]:
+        _print_json(Path(path), result.statement, result.signed_by)
     else:
-        show(_lines(Path(path), f"{done.statement.kind} bundle", done.statement, done.signed_by))
+        show(_lines(Path(path), f"{result.statement.kind} bundle", result.statement, result.signed_by))
 
 
 def _lines(path: Path, what: str, statement: Statement, signed_by: tuple[str, ...]) -> Iterator[str]:
-    """What was written, for people."""
+    """Yields what was written, for people."""
     title = " ".join(filter(None, (statement.suite.name, statement.suite.version)))
     yield one_line(f"{path}: {what} of run {statement.run}, {title} on {statement.target.name}")
     for split, claim in sorted(statement.claims.items()):
@@ -175,5 +175,5 @@ def _print_json(path: Path, statement: Statement, signed_by: tuple[str, ...]) ->
     row = to_builtins(statement)
     for name in ("passed_tests", "failed_tests"):
         del row[name]
-    whole = {"bundle": str(path), **row, "signed_by": list(signed_by), "exit_code": 0}
-    say_json(json.dumps(whole, ensure_ascii=False, indent=2))
+    data = {"bundle": str(path), **row, "signed_by": list(signed_by), "exit_code": 0}
+    echo_json(json.dumps(data, ensure_ascii=False, indent=2))

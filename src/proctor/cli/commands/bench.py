@@ -1,4 +1,4 @@
-"""`proctor bench`: latencies and metrics of calls that were recorded, one file beside another."""
+"""`proctor bench`: shows latencies and metrics of recorded calls, several files side by side."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.echo import say
-from proctor.cli.jsonl_tables import Table, give, labels_of, reading, tell_dropped
+from proctor.cli.echo import echo
+from proctor.cli.jsonl_tables import Table, labels_of, open_input, warn_dropped, write_outputs
 from proctor.cli.output_files import check_outputs, output_option
 from proctor.errors import ExitCode, NothingSelected, UsageError
 from proctor.reports.formatting import NONE, seconds
@@ -33,36 +33,38 @@ def command(
 
     A FILE (- is stdin) is a dump of a Bench, its partial file, an exported run, or JSON Lines of calls such
     as {"latency_ms": 81.5, "success": true, "accuracy": 1, "tags": {"variant": "small"}}. Only successful
-    calls are in the numbers; what a metric is when failed calls count as 0 stands beside them. Lines that
-    cannot be used are told and left out. Exit codes: 4 for a file that cannot be read, 5 for one in which
-    nothing can be used.
+    calls are in the numbers; beside them is each metric with failed calls counted as 0. Lines that cannot be
+    used are reported and left out. Exit codes: 4 for a file that cannot be read, 5 for one in which nothing
+    can be used.
 
     \b
     proctor bench small.json large.json --by kind --metric accuracy -o kinds.svg
     """  # noqa: D301  # click wants the character \b itself
     check_outputs(output, inputs=file)
     benches = {path: _read(path) for path in dict.fromkeys(file)}
-    labelled = _chosen(_labelled(benches, by), metric)
+    labelled = _select_metrics(_labelled(benches, by), metric)
     data = {
-        "benches": [_told(path, bench, by, metric) for path, bench in benches.items()],
+        "benches": [_to_data(path, bench, by, metric) for path, bench in benches.items()],
         "exit_code": int(ExitCode.OK),
     }
     tables = [_files(benches), *_tables(labelled)]
-    give(output, as_data=as_data, chart=lambda: _chart(labelled, benches, metric), data=data, tables=tables)
+    write_outputs(
+        output, as_data=as_data, chart=lambda: _chart(labelled, benches, metric), data=data, tables=tables
+    )
     return ExitCode.OK
 
 
 def _read(path: str) -> Bench:
     from proctor.eval.bench.bench import Bench
 
-    with reading(path) as where:
+    with open_input(path) as where:
         bench = Bench.load(where)
-    tell_dropped(path, bench.dropped)
+    warn_dropped(path, bench.dropped)
     if not bench.calls:
         raise NothingSelected(f"{path}: error: No call is in it: no line with a `latency_ms`.")
     cases = [(call.tags.get("run"), call.tags["case_id"]) for call in bench.calls if "case_id" in call.tags]
     if len(set(map(str, cases))) < len(cases):
-        say(
+        echo(
             f"{path}: warning: Cases were asked several times. Intervals take these answers as independent, "
             "and are too narrow if they are not; `proctor passk` counts by case.",
             err=True,
@@ -75,47 +77,53 @@ def _labelled(benches: dict[str, Bench], by: str | None) -> Labelled:
     labels = labels_of(benches)
     if by is None:
         return [(label, bench.statistics()) for label, bench in zip(labels, benches.values(), strict=True)]
-    found = []
+    groups_by_label = []
     for label, (path, bench) in zip(labels, benches.items(), strict=True):
         try:
             groups = bench.statistics(by=by)
         except ValueError as error:
             raise UsageError(f"{path}: error: {error}") from None
         before = f"{label} · " if len(benches) > 1 else ""
-        found += [(one_line(f"{before}{group}"), statistics) for group, statistics in groups.items()]
-    return found
+        groups_by_label += [
+            (one_line(f"{before}{group}"), statistics) for group, statistics in groups.items()
+        ]
+    return groups_by_label
 
 
-def _chosen(labelled: Labelled, metrics: Sequence[str]) -> Labelled:
+def _select_metrics(labelled: Labelled, metrics: Sequence[str]) -> Labelled:
     from proctor.eval.bench.tables import names_of
 
-    known = names_of(labelled)
+    metric_names = names_of(labelled)
     for name in metrics:
-        if name not in known:
-            there = ", ".join(map(one_line, known))
-            raise UsageError(f"No call has the metric {name!r}; there are {there}.")
-    wanted = metrics or known
+        if name not in metric_names:
+            names_text = ", ".join(map(one_line, metric_names))
+            raise UsageError(f"No call has the metric {name!r}; there are {names_text}.")
+    selected = metrics or metric_names
     return [
-        (label, {name: statistics[name] for name in wanted if name in statistics})
+        (label, {name: statistics[name] for name in selected if name in statistics})
         for label, statistics in labelled
     ]
 
 
-def _told(path: str, bench: Bench, by: str | None, metrics: Sequence[str]) -> dict[str, Any]:
+def _to_data(path: str, bench: Bench, by: str | None, metrics: Sequence[str]) -> dict[str, Any]:
     from proctor.eval.json_files import plain
 
     def rows(labelled: Labelled) -> dict[str, Any]:
         return {
-            label: {name: one.to_dict() for name, one in statistics.items() if not metrics or name in metrics}
+            label: {
+                name: metric.to_dict()
+                for name, metric in statistics.items()
+                if not metrics or name in metrics
+            }
             for label, statistics in labelled
         }
 
-    told: dict[str, Any] = plain(
+    data: dict[str, Any] = plain(
         {
             "path": path,
             "name": bench.name,
             "calls": len(bench.calls),
-            "failed": _failed(bench),
+            "failed": _count_failed(bench),
             "wall_seconds": bench.wall_seconds or None,
             "statistics": rows([("", bench.statistics())])[""],
             "by": by,
@@ -123,10 +131,10 @@ def _told(path: str, bench: Bench, by: str | None, metrics: Sequence[str]) -> di
             "dropped": bench.dropped,
         }
     )
-    return told
+    return data
 
 
-def _failed(bench: Bench) -> int:
+def _count_failed(bench: Bench) -> int:
     return sum(not call.success for call in bench.calls)
 
 
@@ -136,7 +144,7 @@ def _files(benches: dict[str, Bench]) -> Table:
             one_line(path),
             one_line(bench.name),
             f"{len(bench.calls):,}",
-            f"{_failed(bench):,}",
+            f"{_count_failed(bench):,}",
             seconds(bench.wall_seconds) if bench.wall_seconds else NONE,
             f"{len(bench.dropped):,}",
         ]
@@ -152,7 +160,7 @@ def _tables(labelled: Labelled) -> Iterator[Table]:
     head = columns(labelled)
     if len(labelled) == 1:
         (_, statistics) = labelled[0]
-        rows = [[one_line(name), *cells(one, labelled)] for name, one in statistics.items()]
+        rows = [[one_line(name), *cells(metric, labelled)] for name, metric in statistics.items()]
         yield Table("", [["metric", *head], *rows])
         return
     for name in names_of(labelled):

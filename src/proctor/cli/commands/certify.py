@@ -1,4 +1,4 @@
-"""`proctor certify`: a certificate and a badge of a run, of a target or of a judge."""
+"""`proctor certify`: writes a certificate and a badge of a run, a target or a judge."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ONLY = {
         *("allow_errors", *_CALLS),
     ),
 }
-"""The options that not everything takes, by what takes them."""
+"""The options that only some kinds of certificate take, by kind."""
 _SECTIONS = {
     ("run",): "For a run or a bundle",
     ("target",): "For a target",
@@ -35,11 +35,11 @@ _SECTIONS = {
     ("target", "judge"): "For a target or a judge",
     (): "For all",
 }
-"""What stands above options in the help, by what takes them."""
+"""The headings of options in the help, by the kinds that take them."""
 
 
 def _takers(option: click.Parameter) -> tuple[str, ...]:
-    """What takes an option; nothing for one that all take."""
+    """Returns the kinds of certificate that take an option; none for one that all take."""
     return tuple(kind for kind, names in _ONLY.items() if option.name in names)
 
 
@@ -49,8 +49,8 @@ class _InSections(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options."""
         for takers, heading in _SECTIONS.items():
-            options = (one for one in self.get_params(ctx) if isinstance(one, click.Option))
-            records = [one.get_help_record(ctx) for one in options if _takers(one) == takers]
+            options = (option for option in self.get_params(ctx) if isinstance(option, click.Option))
+            records = [option.get_help_record(ctx) for option in options if _takers(option) == takers]
             with formatter.section(heading):
                 formatter.write_dl(list(filter(None, records)))
 
@@ -59,7 +59,9 @@ class _InSections(click.Command):
 @click.argument("run", required=False, metavar="[RUN|BUNDLE]")
 @click.option("--target", metavar="T", help="Put this target to 14 checks.")
 @click.option("--judge", metavar="T", help="Compare this judge with people.")
-@click.option("--labels", metavar="FILE", help="Answers that people have judged.  [default: those stored]")
+@click.option(
+    "--labels", metavar="FILE", help="Answers with human labels.  [default: the labels in the store]"
+)
 @click.option(
     "-o",
     "--output",
@@ -78,13 +80,11 @@ class _InSections(click.Command):
     default=0,
     metavar="N",
     show_default=True,
-    help="So many trials or judged answers may be without a verdict.",
+    help="Allow up to N trials or judged answers without a verdict.",
 )
 @click.option("--force", is_flag=True, help="Certify what is refused; the badge says why it was.")
 @click.option("--url", metavar="URL", help="What the badge links to.  [default: the bundle]")
-@click.option(
-    "--seed", type=int, metavar="N", help="What the questions come from.  [default: another each time]"
-)
+@click.option("--seed", type=int, metavar="N", help="The seed of the questions.  [default: random]")
 @click.option(
     "--max-latency",
     "max_latency_s",
@@ -92,7 +92,9 @@ class _InSections(click.Command):
     metavar="S",
     help="The longest mean latency that passes, in seconds.  [default: 30]",
 )
-@click.option("--repeat", "repeats", type=click.IntRange(1), metavar="N", help="Ask so often.  [default: 3]")
+@click.option(
+    "--repeat", "repeats", type=click.IntRange(1), metavar="N", help="Judge votes per answer.  [default: 3]"
+)
 @click.option("--judge-temperature", type=Number(0), metavar="X", help="[default: 0]")
 @click.option("--budget-usd", type=Number(0, min_open=True), metavar="X", help="Spend at most this.")
 @click.option("--cache", is_flag=True, help="Take replies from the cache, and keep them there.")
@@ -102,7 +104,7 @@ class _InSections(click.Command):
     default=8,
     metavar="N",
     show_default=True,
-    help="Most calls at once.",
+    help="Maximum concurrent calls.",
 )
 @click.option(
     "--timeout",
@@ -111,7 +113,7 @@ class _InSections(click.Command):
     default=120.0,
     metavar="S",
     show_default=True,
-    help="What one call may take, in seconds.",
+    help="Timeout per call, in seconds.",
 )
 @click.option(
     "--retries",
@@ -119,18 +121,18 @@ class _InSections(click.Command):
     default=4,
     metavar="N",
     show_default=True,
-    help="How often a call is repeated that may work later.",
+    help="Maximum retries of a call that failed.",
 )
 @max_answer_bytes_option
 @keys_option
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
-def command(ctx: click.Context, /, **given: Any) -> int:
+def command(ctx: click.Context, /, **options: Any) -> int:
     """Write a certificate: of RUN or BUNDLE, of a target, or of a judge.
 
-    RUN is named as in `proctor runs`: by its id, `last` or a tag. BUNDLE is the path of a bundle. What is
-    certified of either is what can be derived from the bundle again.
+    RUN is named as in `proctor runs`: by its id, `last` or a tag. BUNDLE is the path of a bundle. Certified
+    is only what can be derived from the bundle again.
 
     \b
     proctor certify last -o certificate.json -o certificate.md -o badge.svg
@@ -140,29 +142,29 @@ def command(ctx: click.Context, /, **given: Any) -> int:
 
     Exit codes: 0 certified, 1 not, 3 too much was not measured, 4 wrong usage or an unfinished run.
     """  # noqa: D301  # click wants the character \b itself
-    kind = _kind(given)
+    kind = _kind(options)
     _check_options(kind, ctx)
     module, name = _CERTIFIERS[kind].split(":")
-    code: int = getattr(import_module(module), name)(**given)
+    code: int = getattr(import_module(module), name)(**options)
     return code
 
 
-def _kind(given: dict[str, Any]) -> str:
-    """What is to be certified.
+def _kind(options: dict[str, Any]) -> str:
+    """Return the kind of certificate: `run`, `target` or `judge`.
 
     Raises:
         UsageError: nothing is named, or more than one thing.
     """
-    if given["judge"] is not None and given["target"] is None:
+    if options["judge"] is not None and options["target"] is None:
         return "judge"  # a run beside it is the one that the labels are of
-    named = [kind for kind in _CERTIFIERS if given[kind] is not None]
-    if len(named) != 1:
-        wrong = "Nothing is named" if not named else "Only one thing can be certified at a time"
+    kinds = [kind for kind in _CERTIFIERS if options[kind] is not None]
+    if len(kinds) != 1:
+        wrong = "Nothing is named" if not kinds else "Only one thing can be certified at a time"
         raise UsageError(
             f"{wrong}. Name a run or a bundle, as in `proctor certify last`, or a target with --target, "
             "or a judge with --judge."
         )
-    return named[0]
+    return kinds[0]
 
 
 def _check_options(kind: str, ctx: click.Context) -> None:
@@ -175,5 +177,5 @@ def _check_options(kind: str, ctx: click.Context) -> None:
         takers = _takers(option)
         is_given = ctx.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if is_given and takers and kind not in takers:
-            of = " and ".join(f"of a {one}" for one in takers)
+            of = " and ".join(f"of a {kind_name}" for kind_name in takers)
             raise UsageError(f"{option.opts[-1]} is for certificates {of}. Leave it out.")

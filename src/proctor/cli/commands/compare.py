@@ -1,4 +1,4 @@
-"""`proctor compare`: runs against one another, case by case, and a gate on what that shows."""
+"""`proctor compare`: compares runs case by case, with a gate for CI."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from proctor.cli.echo import say_json, tell
+from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import Number, open_store, show, store_option
 from proctor.cli.output_files import check_outputs, drawn, ending_of, output_option, write_output
 from proctor.errors import UsageError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--by-case-digest",
     is_flag=True,
-    help="Pair cases that are sent and judged alike, also of different suites and under other ids.",
+    help="Pair cases with the same input and grading, also across suites and under other ids.",
 )
 @click.option("--gate", is_flag=True, help="Exit 1 when a regression is shown; the next four imply it.")
 @click.option(
@@ -53,17 +53,17 @@ if TYPE_CHECKING:
     metavar="N",
     default=10,
     show_default=True,
-    help="Name so many of each kind.",
+    help="List at most N flips of each kind.",
 )
 @output_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every flip.")
 @store_option
-def command(runs: tuple[str, ...], store: str | None, **given: Any) -> int:
+def command(runs: tuple[str, ...], store: str | None, **options: Any) -> int:
     """Compare runs of one suite, pair by pair of the same case and repeat.
 
-    A run is named as in `proctor runs`: by its id, `last` or a tag. Of two, the difference in passed cases is
-    told with its 95 % interval, its test, and every case that flipped. Of more, each is ranked. One word
-    alone is a group, or a run of it: the runs of one suite that one command made.
+    A run is named as in `proctor runs`: by its id, `last` or a tag. Two runs give the difference in passed
+    cases with its 95 % interval, its test, and every case that flipped; more are ranked. A single argument is
+    a group, or a run of it: the runs of one suite that one command made.
 
     \b
     proctor runs tag last baseline
@@ -74,75 +74,78 @@ def command(runs: tuple[str, ...], store: str | None, **given: Any) -> int:
     measured, or with a gate a pair was not, a run is not finished, or it lacks trials that the other has; 4
     for runs of different suites; 5 when no trial of one is in the other.
     """  # noqa: D301  # click wants the character \b itself
-    outputs: tuple[str, ...] = given["output"]
+    outputs: tuple[str, ...] = options["output"]
     check_outputs(outputs)
-    rule = _rule(given)
-    compared = _compared(runs, store, rule, given)
-    for doubt in compared.warnings:
-        tell(f"proctor: warning: {one_line(doubt)}")
-    _give(compared, outputs, given)
-    return compared.exit_code
+    rule = _rule(options)
+    report = _compare(runs, store, rule, options)
+    for warning in report.warnings:
+        echo_err(f"proctor: warning: {one_line(warning)}")
+    _print_and_write(report, outputs, options)
+    return report.exit_code
 
 
-def _rule(given: dict[str, Any]) -> Rule | None:
-    """What the gate asks; None where none is wanted."""
+def _rule(options: dict[str, Any]) -> Rule | None:
+    """Returns the gate's rule; None without a gate."""
     from proctor.comparison.gate import Rule
 
-    margin, allowed, partial = given["max_regression"], given["allow_errors"], given["partial"]
+    margin, allow_errors, partial = options["max_regression"], options["allow_errors"], options["partial"]
     if margin is not None and not 0 <= margin <= 1:  # which is not a number
         raise UsageError("--max-regression is a share between 0 and 1, such as 0.02.")
-    if not (given["gate"] or given["strict"] or partial) and margin is None and allowed is None:
+    if not (options["gate"] or options["strict"] or partial) and margin is None and allow_errors is None:
         return None
     return Rule(
-        max_regression=margin or 0.0, strict=given["strict"], allow_errors=allowed or 0, partial=partial
+        max_regression=margin or 0.0,
+        strict=options["strict"],
+        allow_errors=allow_errors or 0,
+        partial=partial,
     )
 
 
-def _compared(words: Sequence[str], store: str | None, rule: Rule | None, given: dict[str, Any]) -> Compared:
+def _compare(words: Sequence[str], store: str | None, rule: Rule | None, options: dict[str, Any]) -> Compared:
     from proctor.services.analysis import compare as comparing
     from proctor.services.progress_lines import telling
 
-    split, by_digest = given["split"], given["by_case_digest"]
-    with open_store(store, must_exist=True) as opened:
-        runs = comparing.runs_of(opened, words)
-        comparing.check_comparable(opened, runs, by_digest=by_digest)
-        facts: list[RunFacts] = comparing.gathered(
-            opened, runs, by_digest=by_digest, told=telling(tell, "trials read")
+    split, by_digest = options["split"], options["by_case_digest"]
+    with open_store(store, must_exist=True) as run_store:
+        runs = comparing.runs_of(run_store, words)
+        comparing.check_comparable(run_store, runs, by_digest=by_digest)
+        facts: list[RunFacts] = comparing.load_outcomes(
+            run_store, runs, by_digest=by_digest, on_progress=telling(echo_err, "trials read")
         )
-        found = comparing.against_one_another(facts, split=split, by=given["by"])
-        looks = comparing.looked_at(opened, facts, split) if found.shows_rates else None
-        return replace(found, rule=rule, looks=looks, judges=comparing.about_judges(opened, facts))
+        report = comparing.compare_pairwise(facts, split=split, by=options["by"])
+        looks = comparing.looked_at(run_store, facts, split) if report.shows_rates else None
+        return replace(report, rule=rule, looks=looks, judges=comparing.about_judges(run_store, facts))
 
 
-def _give(compared: Compared, outputs: Sequence[str], given: dict[str, Any]) -> None:
+def _print_and_write(report: Compared, outputs: Sequence[str], options: dict[str, Any]) -> None:
     """Print the comparison, and write each file in the form that its ending says."""
     from proctor.reports.comparison.text import lines
 
-    as_json = _json(compared) if given["as_json"] else ""
+    as_json = _json(report) if options["as_json"] else ""
     if not as_json:
-        show(lines(compared, given["flips"]))
+        show(lines(report, options["flips"]))
     for path in outputs:
-        write_output(path, _FORMS[ending_of(path)](compared))
+        write_output(path, _FORMS[ending_of(path)](report))
     if as_json:
-        say_json(as_json)
+        echo_json(as_json)
 
 
-def _json(compared: Compared) -> str:
+def _json(report: Compared) -> str:
     from proctor.reports.comparison.json import render
 
-    return render(compared)
+    return render(report)
 
 
-def _markdown(compared: Compared) -> str:
+def _markdown(report: Compared) -> str:
     from proctor.reports.comparison.markdown import render
 
-    return "".join(render(compared))
+    return "".join(render(report))
 
 
-def _svg(compared: Compared) -> str:
+def _svg(report: Compared) -> str:
     from proctor.reports.comparison.chart import chart_of
 
-    return drawn(lambda: chart_of(compared))
+    return drawn(lambda: chart_of(report))
 
 
 _FORMS = {".json": _json, ".md": _markdown, ".svg": _svg}

@@ -1,4 +1,4 @@
-"""`proctor convert`: a suite written in another dialect."""
+"""`proctor convert`: writes a suite in another format."""
 
 from __future__ import annotations
 
@@ -12,64 +12,66 @@ import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
-from proctor.cli.config_defaults import config_of
-from proctor.cli.echo import say, say_document
+from proctor.cli.config_defaults import load_cli_config
+from proctor.cli.echo import echo, echo_document
 from proctor.cli.options import open_store, show, store_option, store_path
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Problem
 from proctor.plurals import counted
 from proctor.reports.problems import lines_of
 from proctor.services.suites.convert import MAIN, Converted, converted
-from proctor.services.suites.library import Suites
+from proctor.services.suites.save_and_open import Suites
 from proctor.services.suites.write_files import write
 
 if TYPE_CHECKING:
-    from proctor.services.suites.library import Opened
+    from proctor.services.suites.save_and_open import OpenedSuite
 
 
 @click.command("convert")
 @click.argument("suite")
-@click.option("--to", metavar="DIALECT", required=True, help="The dialect that is written.")
+@click.option("--to", metavar="DIALECT", required=True, help="The format to write.")
 @click.option("-o", "--output", metavar="FILE", help="A file or folder to write to, instead of stdout.")
-@click.option("--lossy", is_flag=True, help="Leave out what DIALECT cannot say, and keep it as metadata.")
+@click.option("--lossy", is_flag=True, help="Leave out what DIALECT cannot express, and keep it as metadata.")
 @click.option("--force", is_flag=True, help="Replace files that are there.")
-@click.option("--dialect", metavar="D", help="The suite's dialect, instead of finding it from the content.")
+@click.option("--dialect", metavar="D", help="The suite's format (default: detected from the content).")
 @store_option
 def command(
     suite: str, to: str, output: str | None, lossy: bool, force: bool, dialect: str | None, store: str | None
 ) -> int:
-    """Write SUITE, in a file or in the store, in another dialect.
+    """Convert SUITE, a file or a suite in the store, to another format.
 
-    What the dialect cannot say is an error that names case and field: exit code 4, and nothing is written.
+    What the format cannot express is an error that names case and field: exit code 4, and nothing is written.
     """
     with ExitStack() as stack:
-        named = click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE
-        stored = named or store_path(store).exists()
-        kept = stack.enter_context(open_store(store, must_exist=True)) if stored else None
-        opened = stack.enter_context(Suites(kept, os.environ, config_of()).opened(suite, dialect=dialect))
-        _tell(opened.problems)
-        cases = (one.case for one in opened.cases())
-        made = converted(opened.suite, cases, to, lossy=lossy, source=opened.source)
-        _tell(replace(problem, path=suite) for problem in made.problems)
-        if made.failed:
-            _refuse(made, to, lossy)
+        is_named = click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE
+        has_store = is_named or store_path(store).exists()
+        opened_store = stack.enter_context(open_store(store, must_exist=True)) if has_store else None
+        source = stack.enter_context(
+            Suites(opened_store, os.environ, load_cli_config()).opened(suite, dialect=dialect)
+        )
+        _print_problems(source.problems)
+        cases = (stored_case.case for stored_case in source.cases())
+        result = converted(source.suite, cases, to, lossy=lossy, source=source.source)
+        _print_problems(replace(problem, path=suite) for problem in result.problems)
+        if result.failed:
+            _refuse(result, to, lossy)
             return ExitCode.USAGE
         if output is None:
-            _print(made, to)
+            _print_suite(result, to)
             return ExitCode.OK
-        written = write(made, output, force=force)
-        _tell(_moved(opened, suite, written[0].parent))
-        _sum_up(written, opened.suite.case_count, to)
+        paths = write(result, output, force=force)
+        _print_problems(_moved_warning(source, suite, paths[0].parent))
+        _sum_up(paths, source.suite.case_count, to)
     return ExitCode.OK
 
 
-def _tell(problems: Iterable[Problem]) -> None:
+def _print_problems(problems: Iterable[Problem]) -> None:
     for line in lines_of(problems):
-        say(line, err=True)
+        echo(line, err=True)
 
 
-def _refuse(made: Converted, to: str, lossy: bool) -> None:
-    wrong = {problem.case for problem in made.problems if problem.level == "error"}
+def _refuse(result: Converted, to: str, lossy: bool) -> None:
+    wrong = {problem.case for problem in result.problems if problem.level == "error"}
     cases = counted(len(wrong - {None}), "case")
     what = (
         cases
@@ -79,24 +81,25 @@ def _refuse(made: Converted, to: str, lossy: bool) -> None:
         else "the suite"
     )
     hint = "" if lossy else " With --lossy it is left out, and kept in the metadata of its case."
-    say(f"Nothing was written: dialect {to} cannot say everything of {what}.{hint}", err=True)
+    echo(f"Nothing was written: dialect {to} cannot say everything of {what}.{hint}", err=True)
 
 
-def _print(made: Converted, to: str) -> None:
-    if made.files.keys() != {MAIN}:
-        files = counted(len(made.files), "file")
+def _print_suite(result: Converted, to: str) -> None:
+    if result.files.keys() != {MAIN}:
+        files = counted(len(result.files), "file")
         raise UsageError(f"As dialect {to} the suite is {files}. Name a folder for them with -o FOLDER/.")
-    say_document(made.files[MAIN])
+    echo_document(result.files[MAIN])
 
 
-def _moved(opened: Opened, path: str, folder: Path) -> list[Problem]:
+def _moved_warning(source: OpenedSuite, path: str, folder: Path) -> list[Problem]:
     """A warning where paths of the suite's cases begin in another folder than before."""
-    before = opened.suite.folder
+    before = source.suite.folder
     if not before or Path(before).resolve() == folder.resolve():
         return []
     if not any(
-        one.case.workspace is not None or any(check.grader == "program" for check in one.case.assertions)
-        for one in opened.cases()
+        stored_case.case.workspace is not None
+        or any(assertion.grader == "program" for assertion in stored_case.case.assertions)
+        for stored_case in source.cases()
     ):
         return []
     message = (
@@ -106,6 +109,6 @@ def _moved(opened: Opened, path: str, folder: Path) -> list[Problem]:
     return [Problem(level="warning", code="moved", message=message, path=path)]
 
 
-def _sum_up(written: list[Path], cases: int, to: str) -> None:
-    more = f" and {counted(len(written) - 1, 'file')} beside it" if len(written) > 1 else ""
-    show([f"wrote {written[0].as_posix()}{more}: {counted(cases, 'case')} of dialect {to}"])
+def _sum_up(paths: list[Path], cases: int, to: str) -> None:
+    more = f" and {counted(len(paths) - 1, 'file')} beside it" if len(paths) > 1 else ""
+    show([f"wrote {paths[0].as_posix()}{more}: {counted(cases, 'case')} of dialect {to}"])

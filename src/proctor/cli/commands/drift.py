@@ -1,4 +1,4 @@
-"""`proctor drift`: how the answers of a target to one suite changed over time."""
+"""`proctor drift`: shows how the answers of a target to one suite changed over time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 
 import click
 
-from proctor.cli.config_defaults import config_of
-from proctor.cli.echo import say_json, tell
+from proctor.cli.config_defaults import load_cli_config
+from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import open_store, show, store_option
 from proctor.cli.output_files import check_outputs, drawn, ending_of, output_option, write_output
 from proctor.reports.drift.text import Drifted, lines
 from proctor.reports.formatting import as_json
-from proctor.services.analysis.drift import Drifting, Wanted, moment
+from proctor.services.analysis.drift import DriftQuery, DriftRequest, moment
 from proctor.services.progress_lines import telling
 
 
@@ -24,7 +24,7 @@ from proctor.services.progress_lines import telling
 @click.option("--since", metavar="TIME", help="Only runs from then on: a date, or 12h, 30d, 8w ago.")
 @click.option("--until", metavar="TIME", help="Only runs until then.")
 @click.option(
-    "--baseline", metavar="RUN", help="Hold the others against this run, by id or tag, not the first."
+    "--baseline", metavar="RUN", help="Compare the others with this run (id or tag), not with the first."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every run.")
 @output_option
@@ -39,13 +39,13 @@ def command(
     output: tuple[str, ...],
     store: str | None,
 ) -> int:
-    """Show what became of a target: the stored runs of one SUITE on it, in time order.
+    """Show how a target changed over time: the stored runs of one SUITE on it, oldest first.
 
-    SUITE is a file, NAME, NAME@v2 or sha256:…; a changed file is another suite. Both words may be left out
-    where only one suite has several runs on one target. Nobody is asked. The answers of each run are held
-    against those of the first run and of the run before: 95 % identical is stable, less is watch. Less than
-    80 % is drifting where repeats (`run --repeat 2`) show that it is no noise. Verdicts are compared by a
-    test that may be made every day; fewer passed cases are drifting whatever the words are.
+    SUITE is a file, NAME, NAME@v2 or sha256:…; a changed file is another suite. SUITE and --target may be
+    left out where only one suite has several runs on one target. No request is sent. The answers of each run
+    are compared with those of the first run and of the previous one: 95 % identical is stable, less is watch.
+    Less than 80 % is drifting where repeats (`run --repeat 2`) show that it is not noise. Verdicts are
+    compared by a test that you may repeat every day; fewer passed cases are drifting even with equal answers.
 
     Exit codes: 0 stable, watch or noisy, 1 drifting, 3 the last run was not measured, 5 fewer than two runs.
 
@@ -56,31 +56,31 @@ def command(
     """  # noqa: D301  # click wants the character \b itself
     check_outputs(output)
     now = datetime.now(UTC)
-    wanted = Wanted(
+    request = DriftRequest(
         suite=suite,
         target=target,
         since=None if since is None else moment(since, now),
         until=None if until is None else moment(until, now, ends=True),
         baseline=baseline,
     )
-    with open_store(store, must_exist=True) as opened:
-        drifting = Drifting(opened, os.environ, config_of())
-        drifted = drifting.read(drifting.find(wanted), telling(tell, "runs read"))
+    with open_store(store, must_exist=True) as run_store:
+        query = DriftQuery(run_store, os.environ, load_cli_config())
+        report = query.read(query.find(request), telling(echo_err, "runs read"))
     if as_json:
-        say_json(_forms(drifted)[".json"]())
+        echo_json(_forms(report)[".json"]())
     else:
-        show(lines(drifted))
+        show(lines(report))
     for path in output:
-        write_output(path, _forms(drifted)[ending_of(path)]())
-    return drifted.drift.exit_code
+        write_output(path, _forms(report)[ending_of(path)]())
+    return report.drift.exit_code
 
 
-def _forms(drifted: Drifted) -> dict[str, Callable[[], str]]:
+def _forms(report: Drifted) -> dict[str, Callable[[], str]]:
     from proctor.reports.drift.chart import chart
     from proctor.reports.drift.json_and_markdown import data, markdown
 
     return {
-        ".json": lambda: as_json(data(drifted)) + "\n",
-        ".md": lambda: "".join(markdown(drifted)),
-        ".svg": lambda: drawn(lambda: chart(drifted)),
+        ".json": lambda: as_json(data(report)) + "\n",
+        ".md": lambda: "".join(markdown(report)),
+        ".svg": lambda: drawn(lambda: chart(report)),
     }

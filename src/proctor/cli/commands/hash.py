@@ -1,4 +1,4 @@
-"""`proctor hash`: the digest by which a suite is published."""
+"""`proctor hash`: prints the digest by which a suite is published."""
 
 from __future__ import annotations
 
@@ -6,55 +6,55 @@ import os
 
 import click
 
-from proctor.cli.config_defaults import config_of
+from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.options import is_saved, open_store, show, store_option, store_path, tell_located
 from proctor.dialects import DIALECTS
 from proctor.errors import SuiteError
+from proctor.services.suites.file_source import source_of
 from proctor.services.suites.load import dialect_of, load_source
-from proctor.services.suites.path_arguments import Locator, NoSuchSuite
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.suite_argument import Locator, NoSuchSuite
 
 
 @click.command("hash")
 @click.argument("suite", nargs=-1, required=True)
-@click.option("--dialect", metavar="D", help="The suites' dialect, instead of finding it from the content.")
+@click.option("--dialect", metavar="D", help="The suites' format (default: detected from the content).")
 @store_option
 def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> None:
     """Print `sha256:…  path` for each SUITE.
 
-    For dialect pramana this is the hash that the dialect publishes, over the sorted cases as they are
-    written; for the others it is the digest over what is sent and how it is judged. Neither depends on the
-    order of the cases or on spaces.
+    For the format pramana this is the published hash, over the sorted cases as they are written; for other
+    formats it is the digest over the inputs and how answers are graded. Neither depends on the order of the
+    cases or on spaces.
     """
-    locator = Locator(is_saved=is_saved(store), environ=os.environ, config=config_of(), dialect=dialect)
+    locator = Locator(is_saved=is_saved(store), environ=os.environ, config=load_cli_config(), dialect=dialect)
     for word in suite:
         try:
             located = locator.find(word)
         except NoSuchSuite as missing:
-            show([f"{_stored(word, store, missing)}  {word}"])
+            show([f"{_stored_digest(word, store, missing)}  {word}"])
             continue
         tell_located(located)
         for path in located.paths:
-            source = source_of(path, os.environ, config_of().reading(path))
+            source = source_of(path, os.environ, load_cli_config().reading(path))
             name = dialect or dialect_of(source)
-            loaded = load_source(source, dialect=name)
+            load_result = load_source(source, dialect=name)
             published_hash = DIALECTS.get(name).published_hash(source)
             if published_hash is not None:  # a file that is wrong has one too: a new version needs it
                 show([f"{published_hash}  {path}"])
                 continue
-            if loaded.errors:
-                raise SuiteError(loaded.errors)
-            show([f"{loaded.suite.digest}  {path}"])
+            if load_result.errors:
+                raise SuiteError(load_result.errors)
+            show([f"{load_result.suite.digest}  {path}"])
 
 
-def _stored(word: str, store: str | None, missing: NoSuchSuite) -> str:
-    """The hash of a saved suite, or else its digest; raises what is given where there is no such suite."""
-    from proctor.services.suites.library import stored_suite
+def _stored_digest(word: str, store: str | None, missing: NoSuchSuite) -> str:
+    """Returns the hash of a saved suite, else its digest; raises `missing` where there is no such suite."""
+    from proctor.services.suites.save_and_open import stored_suite
 
     if not store_path(store).exists():
         raise missing
-    with open_store(store) as opened:
-        suite = stored_suite(opened, word)
+    with open_store(store) as store_with_suite:
+        suite = stored_suite(store_with_suite, word)
     if suite is None:
         raise missing
     return suite.suite_hash or suite.digest

@@ -1,4 +1,4 @@
-"""`proctor init`: the files that a new project starts with."""
+"""`proctor init`: writes the files that a new project starts with."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _FILES = {
 def command(folder: str, force: bool) -> None:
     """Write a starter suite, targets.yaml, two CI files and a line for cron into FOLDER.
 
-    The second CI file and the line for cron ask the suite every night and look for drift.
-    When one of them is there already, nothing at all is written, unless you say --force.
+    The second CI file and the line for cron run the suite every night and look for drift.
+    When one of the files exists, nothing is written unless you give --force.
     """
-    there = [name for name in _FILES if (Path(folder) / name).exists()]
-    if there and not force:
-        raise UsageError(f"Already there: {', '.join(there)}. Nothing was written; --force replaces them.")
-    templates, here = files("proctor") / "templates", {"PROJECT": folder, "PROGRAM": _program()}
+    existing = [name for name in _FILES if (Path(folder) / name).exists()]
+    if existing and not force:
+        raise UsageError(f"Already there: {', '.join(existing)}. Nothing was written; --force replaces them.")
+    templates, values = files("proctor") / "templates", {"PROJECT": folder, "PROGRAM": _program()}
     for name, template in _FILES.items():
         path = Path(folder) / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             text = (templates / template).read_text(encoding="utf-8")
-            text = re.sub("|".join(here), lambda found: _for_cron(here[found[0]]), text)
+            text = re.sub("|".join(values), lambda match: _for_cron(values[match[0]]), text)
             path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise UsageError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
@@ -60,12 +60,12 @@ def command(folder: str, force: bool) -> None:
 
 
 def _program() -> str:
-    """Where this program is: cron looks in `/usr/bin` and `/bin` only."""
-    beside = str(Path(sys.executable).parent)
-    places = os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])
+    """Returns the path of this program: cron looks in `/usr/bin` and `/bin` only."""
+    own_folder = str(Path(sys.executable).parent)
+    places = os.pathsep.join([own_folder, os.environ.get("PATH", os.defpath)])
     return which("proctor", path=places) or sys.argv[0]
 
 
 def _for_cron(path: str) -> str:
-    """The whole path as one word of a shell, in a line in which a bare `%` would end the command."""
+    """Returns the absolute path, quoted for a shell and for cron, where a bare `%` would end the command."""
     return quote(str(Path(path).absolute())).replace("%", "\\%")

@@ -1,4 +1,4 @@
-"""`proctor keys`: keys to sign with, and keys of others that are trusted."""
+"""`proctor keys`: makes and lists signing keys, and trusts keys of others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import click
 from proctor.bundles import keys as keyring
 from proctor.bundles import trust_store
 from proctor.bundles.private_files import contents
-from proctor.cli.echo import say, say_json
+from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import keys_flag, keys_option, keys_path, show
 from proctor.errors import UsageError, suggestion
 from proctor.reports.formatting import utc
@@ -37,16 +37,16 @@ def new(name: str, keys: str | None) -> None:
 
     It is encrypted when the environment variable PROCTOR_KEY_PASSWORD has a password.
     """
-    place = keys_path(keys)
-    key = keyring.new_key(place, name)
-    lines = [f"Made the key {key.name!r} in {place}.", f"Fingerprint: {key.id}"]
+    folder = keys_path(keys)
+    key = keyring.new_key(folder, name)
+    lines = [f"Made the key {key.name!r} in {folder}.", f"Fingerprint: {key.id}"]
     if not os.environ.get(keyring.PASSWORD):
         lines.append(
-            f"It is not encrypted: whoever reads {keyring.private_path(place, name)} can sign as you. "
+            f"It is not encrypted: whoever reads {keyring.private_path(folder, name)} can sign as you. "
             f"To encrypt a new key, set {keyring.PASSWORD} first."
         )
-    shown = f"proctor keys show {key.name}{keys_flag(place)}"
-    lines.append(f"Hand out what `{shown}` prints, and the fingerprint by another way.")
+    show_command = f"proctor keys show {key.name}{keys_flag(folder)}"
+    lines.append(f"Hand out what `{show_command}` prints, and the fingerprint by another way.")
     show(lines)
 
 
@@ -58,23 +58,27 @@ def list_keys(as_json: bool, keys: str | None) -> None:
 
     Your own are trusted too.
     """
-    place = keys_path(keys)
-    known = list(trust_store.trusted(place).values())
+    folder = keys_path(keys)
+    trusted_keys = list(trust_store.trusted(folder).values())
     if as_json:
-        say_json(json.dumps({"folder": str(place), "keys": list(map(_row, known)), "exit_code": 0}, indent=2))
+        echo_json(
+            json.dumps(
+                {"folder": str(folder), "keys": list(map(_row, trusted_keys)), "exit_code": 0}, indent=2
+            )
+        )
     else:
-        none = f"No key is in {place}. `proctor keys new{keys_flag(place)}` makes one."
-        show(_lines(known) if known else [none])
+        none = f"No key is in {folder}. `proctor keys new{keys_flag(folder)}` makes one."
+        show(_lines(trusted_keys) if trusted_keys else [none])
 
 
 def _row(key: trust_store.Trusted) -> dict[str, Any]:
     return {"name": key.name, "id": key.id, "yours": key.yours, "since": utc(key.since)}
 
 
-def _lines(known: list[trust_store.Trusted]) -> Iterator[str]:
-    width = max(len(key.name) for key in known)
+def _lines(trusted_keys: list[trust_store.Trusted]) -> Iterator[str]:
+    width = max(len(key.name) for key in trusted_keys)
     yield f"{'key':<{width}}  since       fingerprint"
-    for key in known:
+    for key in trusted_keys:
         yield f"{key.name:<{width}}  {key.since:%Y-%m-%d}  {key.id}"
 
 
@@ -83,15 +87,15 @@ def _lines(known: list[trust_store.Trusted]) -> Iterator[str]:
 @keys_option
 def show_key(name: str, keys: str | None) -> None:
     """Print the public key NAME, your own or one that you trust."""
-    place = keys_path(keys)
-    known = trust_store.trusted(place)
-    for key in known.values():
+    folder = keys_path(keys)
+    trusted_keys = trust_store.trusted(folder)
+    for key in trusted_keys.values():
         if name in (key.id, key.name, key.own_name):
-            say(key.public_pem.removesuffix("\n"))
-            say(f"Fingerprint: {key.id}", err=True)
+            echo(key.public_pem.removesuffix("\n"))
+            echo(f"Fingerprint: {key.id}", err=True)
             return
-    called = [key.own_name or key.name for key in known.values()]
-    raise UsageError(f"There is no key {name!r} in {place}. {suggestion(name, called)}")
+    names = [key.own_name or key.name for key in trusted_keys.values()]
+    raise UsageError(f"There is no key {name!r} in {folder}. {suggestion(name, names)}")
 
 
 @command.command("trust")
@@ -101,25 +105,25 @@ def show_key(name: str, keys: str | None) -> None:
 def trust(file: str, name: str | None, keys: str | None) -> None:
     """Trust the public key in FILE, or in what `-` reads, from now on.
 
-    Get the file from its owner and compare the fingerprint by another way. A key that comes with a bundle
-    says nothing of who made the bundle.
+    Get the file from its owner and compare the fingerprint over another channel. A key that comes with a
+    bundle does not show who made the bundle.
     """
-    place = keys_path(keys)
-    text = _public(file)
+    folder = keys_path(keys)
+    text = _read_public_key(file)
     try:
-        known = trust_store.trusted(place).get(keyring.fingerprint(text))
+        trusted_key = trust_store.trusted(folder).get(keyring.fingerprint(text))
     except ValueError as error:
         raise UsageError(f"{file!r} has no public key to trust: {error}.") from None
-    if known is None or name is not None:
-        known, new_to_us = trust_store.trust(place, text, name or _name_of(file), datetime.now(UTC))
+    if trusted_key is None or name is not None:
+        trusted_key, is_new = trust_store.trust(folder, text, name or _key_name(file), datetime.now(UTC))
     else:
-        new_to_us = False
+        is_new = False
     show(
         [
-            f"{known.name!r} is trusted from now on."
-            if new_to_us
-            else f"It is trusted already, as {known.name!r}.",
-            f"Fingerprint: {known.id}",
+            f"{trusted_key.name!r} is trusted from now on."
+            if is_new
+            else f"It is trusted already, as {trusted_key.name!r}.",
+            f"Fingerprint: {trusted_key.id}",
             "Compare all of it with what its owner tells you by another way.",
         ]
     )
@@ -130,12 +134,12 @@ def trust(file: str, name: str | None, keys: str | None) -> None:
 @keys_option
 def distrust(key: str, keys: str | None) -> None:
     """Trust KEY no longer: a name, or a full fingerprint."""
-    gone = trust_store.distrust(keys_path(keys), key)
-    show([f"{gone.name!r} is trusted no longer.", f"Fingerprint: {gone.id}"])
+    removed_key = trust_store.distrust(keys_path(keys), key)
+    show([f"{removed_key.name!r} is trusted no longer.", f"Fingerprint: {removed_key.id}"])
 
 
-def _public(file: str) -> str:
-    """The text of a file that is to have a public key.
+def _read_public_key(file: str) -> str:
+    """Read a file that should have a public key.
 
     Raises:
         UsageError: it is a bundle or a private key, or cannot be read.
@@ -158,7 +162,7 @@ def _public(file: str) -> str:
     return text
 
 
-def _name_of(file: str) -> str:
+def _key_name(file: str) -> str:
     name = "" if file == "-" else Path(file).name.removesuffix(".pem").removesuffix(".pub").lower()
     try:
         return keyring.check_name(name)

@@ -7,7 +7,7 @@ from functools import partial
 
 import click
 
-from proctor.cli.echo import say
+from proctor.cli.echo import echo
 from proctor.cli.options import show
 from proctor.cli.progress import Progress
 from proctor.targets.local.weights import CHAT_MODEL, cache_folder, catalogue, fetch
@@ -36,7 +36,7 @@ def pull(model: tuple[str, ...]) -> None:
     A model that is here already is not fetched again. The weights are kept in $PROCTOR_CACHE, else in your
     user's cache folder.
     """
-    progress = Progress(quiet=False, say=say)
+    progress = Progress(quiet=False, write_line=echo)
     try:
         for name in model or (CHAT_MODEL,):
             files = fetch(name, os.environ, partial(progress.fetching, name))
@@ -44,4 +44,4 @@ def pull(model: tuple[str, ...]) -> None:
             show(f"{file}" for file in files)
     finally:
         progress.close()
-    say(f"In {cache_folder(os.environ)}", err=True)
+    echo(f"In {cache_folder(os.environ)}", err=True)

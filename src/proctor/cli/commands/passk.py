@@ -1,4 +1,4 @@
-"""`proctor passk`: pass@k and pass^k of answers that are graded, or code to be graded first."""
+"""`proctor passk`: shows pass@k and pass^k of graded answers, or grades code first."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from proctor.cli.echo import say
-from proctor.cli.jsonl_tables import Table, give, labels_of, reading, tell_dropped
+from proctor.cli.echo import echo
+from proctor.cli.jsonl_tables import Table, labels_of, open_input, warn_dropped, write_outputs
 from proctor.cli.output_files import check_outputs, output_option
 from proctor.errors import CannotScore, ExitCode, NothingSelected, UsageError
 from proctor.reports.formatting import NONE, interval, percent
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from proctor.eval.passk.estimators import PassAtKResult
     from proctor.eval.passk.files import AnswerFile, Answers
 
-_NAMED = 5
-"""Tasks that are named in a warning; of more, how many."""
+_MAX_NAMED = 5
+"""The most tasks that a warning names."""
 _FIRST_LINE_S = 2.0
 _LINE_EVERY_S = 5.0
 
 
 class Column(NamedTuple):
-    """Answers with what they came to."""
+    """A column of the table: answers with their pass@k."""
 
     label: str
     file: AnswerFile
@@ -75,39 +75,39 @@ def command(
     {"task_id": "a", "passed": true}; or it is an exported run with repeats, a dump of
     PassAtKResult.to_dict(), or what --json printed. With --problems its lines are {"task_id": "a",
     "completion": "…"}, which are run in a sandbox with the problem's tests. An answer that could not be
-    graded is told and does not count. Exit codes: 2 if Ctrl-C ended the grading, and what was graded by then
-    is shown, 3 if nothing could be graded, 4 for a file that cannot be read, 5 for one in which nothing can
-    be used.
+    graded is reported and does not count. Exit codes: 2 if Ctrl-C ended the grading (what was graded is
+    shown), 3 if nothing could be graded, 4 for a file that cannot be read, 5 for one in which nothing can be
+    used.
 
     \b
     proctor passk base.jsonl tuned.jsonl --k 1,10 -o passk.svg
     """  # noqa: D301  # click wants the character \b itself
     check_outputs(output, inputs=(*file, *([problems] if problems else ())))
-    wanted = None if ks is None else _parsed(ks)
+    requested_ks = None if ks is None else _parse_ks(ks)
     limits = {name: limit for name, limit in limits.items() if limit is not None}
     if problems is None and (workers or limits):
         raise UsageError(
             "Workers and limits are for grading. Name the problems to grade by: --problems FILE."
         )
-    known = None if problems is None else _problems(problems)
-    files = [_read(path, known) for path in dict.fromkeys(file)]
-    _check_ks(files, wanted)
+    graded_by = None if problems is None else _problems(problems)
+    files = [_read(path, graded_by) for path in dict.fromkeys(file)]
+    _check_ks(files, requested_ks)
     code = _grade(files, workers or os.cpu_count() or 1, limits)
-    columns = _columns(files, wanted)
-    data = {"passk": [_told(column) for column in columns], "exit_code": int(code)}
+    columns = _columns(files, requested_ks)
+    data = {"passk": [_to_data(column) for column in columns], "exit_code": int(code)}
     tables = list(_tables(columns))
-    give(output, as_data=as_data, chart=lambda: _chart(columns), data=data, tables=tables)
+    write_outputs(output, as_data=as_data, chart=lambda: _chart(columns), data=data, tables=tables)
     return code
 
 
-def _parsed(ks: str) -> list[int]:
+def _parse_ks(ks: str) -> list[int]:
     try:
-        found = sorted({int(part) for part in ks.split(",")})
+        numbers = sorted({int(part) for part in ks.split(",")})
     except ValueError:
-        found = []
-    if not found or found[0] < 1:
+        numbers = []
+    if not numbers or numbers[0] < 1:
         raise UsageError(f"--k is {ks!r}. It must be whole numbers from 1 on, such as --k 1,5,10.")
-    return found
+    return numbers
 
 
 # --- reading and grading -----------------------------------------------------------------------------------
@@ -117,10 +117,10 @@ def _problems(path: str) -> dict[str, dict[str, Any]]:
     from proctor.eval.jsonl_rows import DroppedRow
     from proctor.eval.passk.files import read_problems
 
-    dropped: list[DroppedRow] = []
-    with reading(path) as where:
-        problems = read_problems(where, dropped)
-    tell_dropped(path, dropped)
+    dropped_rows: list[DroppedRow] = []
+    with open_input(path) as where:
+        problems = read_problems(where, dropped_rows)
+    warn_dropped(path, dropped_rows)
     if not problems:
         raise NothingSelected(
             f"{path}: error: No problem is in it: no line with task_id, test and entry_point."
@@ -131,57 +131,60 @@ def _problems(path: str) -> dict[str, dict[str, Any]]:
 def _read(path: str, problems: Mapping[str, Mapping[str, Any]] | None) -> AnswerFile:
     from proctor.eval.passk.files import read_answers
 
-    with reading(path) as where:
-        found = replace(read_answers(where, problems), path=path)
-    tell_dropped(path, found.dropped)
-    if not found.answers:
+    with open_input(path) as where:
+        answer_file = replace(read_answers(where, problems), path=path)
+    warn_dropped(path, answer_file.dropped)
+    if not answer_file.answers:
         raise NothingSelected(f"{path}: error: No answer is in it: no line with `passed` or a `verdict`.")
-    if found.unanswered:
+    if answer_file.unanswered:
         _warn(
             path,
-            found.unanswered,
+            answer_file.unanswered,
             "has no completion and does not count",
             "have no completion and do not count",
         )
-    for answers in found.answers:
+    for answers in answer_file.answers:
         _warn(
             path,
             answers.pooled,
             "is there in several rows, which are put together",
             "are there in several rows",
         )
-    return found
+    return answer_file
 
 
-def _warn(path: str, tasks: Sequence[str] | Mapping[str, Any], one: str, several: str) -> None:
-    """Say on stderr what is the matter with some tasks."""
+def _warn(path: str, tasks: Sequence[str] | Mapping[str, Any], singular: str, plural: str) -> None:
+    """Prints a warning about some tasks."""
     names = [one_line(name) for name in tasks]
     if len(names) == 1:
-        say(f"{path}: warning: Task {names[0]!r} {one}.", err=True)
+        echo(f"{path}: warning: Task {names[0]!r} {singular}.", err=True)
     elif names:
-        more = ", …" if len(names) > _NAMED else ""
-        say(f"{path}: warning: {len(names):,} tasks {several}: {', '.join(names[:_NAMED])}{more}.", err=True)
+        more = ", …" if len(names) > _MAX_NAMED else ""
+        echo(
+            f"{path}: warning: {len(names):,} tasks {plural}: {', '.join(names[:_MAX_NAMED])}{more}.",
+            err=True,
+        )
 
 
 def _grade(files: Sequence[AnswerFile], workers: int, limits: Mapping[str, Any]) -> ExitCode:
-    """Grade completions in a sandbox; what is graded when Ctrl-C ends that counts.
+    """Grade completions in a sandbox; after Ctrl-C, those graded so far count.
 
     Raises:
-        CannotScore: of a file none of the answers could be graded.
-        KeyboardInterrupt: of no file one is graded yet.
+        CannotScore: none of the answers of a file could be graded.
+        KeyboardInterrupt: it came before the first answer was graded.
     """
-    every = [(file, answers) for file in files for answers in file.answers]
+    answer_sets = [(file, answers) for file in files for answers in file.answers]
     code = ExitCode.OK
     try:
-        for file, answers in every:
+        for file, answers in answer_sets:
             _run(file, answers, workers, limits)
     except KeyboardInterrupt:
-        if not any(answers.counts for _, answers in every):
+        if not any(answers.counts for _, answers in answer_sets):
             raise
         code = ExitCode.INTERRUPTED
-        left = sum(len(answers.completions) for _, answers in every)
-        say(f"Interrupted: {left:,} completions are not graded, and do not count.", err=True)
-    for file, answers in every:
+        remaining = sum(len(answers.completions) for _, answers in answer_sets)
+        echo(f"Interrupted: {remaining:,} completions are not graded, and do not count.", err=True)
+    for file, answers in answer_sets:
         answers.give_up("The grading was interrupted.")
         _warn(file.path, answers.left_out, "has no graded answer and is left out", "have no graded answer")
     for file in files:
@@ -203,10 +206,10 @@ def _run(file: AnswerFile, answers: Answers, workers: int, limits: Mapping[str, 
 
 
 class Progress:
-    """Tells on stderr how far the grading is, once it has taken a while."""
+    """Prints the progress of grading on stderr, once it has taken a while."""
 
     def __init__(self, path: str, total: int, patience_s: float = _FIRST_LINE_S) -> None:
-        """Says nothing yet.
+        """Prints nothing before `patience_s` seconds.
 
         Args:
             path: the file.
@@ -214,23 +217,23 @@ class Progress:
             patience_s: nothing is said before so many seconds.
         """
         self._path, self._total = path, total
-        self._done = self._passed = 0
+        self._count = self._passed = 0
         self._next = monotonic() + patience_s
 
     def __call__(self, passed: bool | None) -> None:
         """One more is graded."""
-        self._done += 1
+        self._count += 1
         self._passed += bool(passed)
         if monotonic() >= self._next:
             self._next = monotonic() + _LINE_EVERY_S
-            say(f"{self._path}: {self._done:,}/{self._total:,} graded, {self._passed:,} passed", err=True)
+            echo(f"{self._path}: {self._count:,}/{self._total:,} graded, {self._passed:,} passed", err=True)
 
 
 # --- results -----------------------------------------------------------------------------------------------
 
 
-def _columns(files: Sequence[AnswerFile], wanted: Sequence[int] | None) -> list[Column]:
-    ks = wanted or _default_ks([answers.fewest for file in files for answers in file.answers])
+def _columns(files: Sequence[AnswerFile], requested_ks: Sequence[int] | None) -> list[Column]:
+    ks = requested_ks or _default_ks([answers.fewest for file in files for answers in file.answers])
     columns = []
     for label, file in zip(labels_of([file.path for file in files]), files, strict=True):
         for answers in file.answers:
@@ -246,31 +249,34 @@ def _default_ks(fewest: Sequence[int]) -> list[int]:
 
 
 def _check_ks(files: Sequence[AnswerFile], ks: Sequence[int] | None) -> None:
-    """Refuse, before anything is graded, ks of which none can be told.
+    """Refuse, before anything is graded, ks that no file has enough answers for.
 
     Raises:
-        UsageError: none can be told of any file.
+        UsageError: no file has enough answers for any of them.
     """
-    most = max(answers.fewest for file in files for answers in file.answers)
-    if ks and 0 < most < ks[0]:
-        raise UsageError(f"There is no pass@{ks[0]}: some task has only {most:,} graded answers. Lower --k.")
+    max_answers = max(answers.fewest for file in files for answers in file.answers)
+    if ks and 0 < max_answers < ks[0]:
+        raise UsageError(
+            f"There is no pass@{ks[0]}: some task has only {max_answers:,} graded answers. Lower --k."
+        )
 
 
 def _tell_missing(columns: Sequence[Column], ks: Sequence[int]) -> None:
-    """Say which k cannot be told of some column."""
+    """Prints a warning for each column that has too few answers for some k."""
     for column in columns:
-        few = column.result.samples_per_problem
-        missing = ", ".join(f"pass@{k}" for k in ks if few < k)
+        count = column.result.samples_per_problem
+        missing = ", ".join(f"pass@{k}" for k in ks if count < k)
         if missing:
-            say(
-                f"{column.label}: warning: no {missing}: some task has only {few:,} graded answers.", err=True
+            echo(
+                f"{column.label}: warning: no {missing}: some task has only {count:,} graded answers.",
+                err=True,
             )
 
 
-def _told(column: Column) -> dict[str, Any]:
+def _to_data(column: Column) -> dict[str, Any]:
     from proctor.eval.json_files import plain
 
-    told: dict[str, Any] = plain(
+    data: dict[str, Any] = plain(
         {
             "path": column.file.path,
             "run": column.answers.run or None,
@@ -281,7 +287,7 @@ def _told(column: Column) -> dict[str, Any]:
             "dropped": column.file.dropped,
         }
     )
-    return told
+    return data
 
 
 def _tables(columns: Sequence[Column]) -> Iterator[Table]:
@@ -296,12 +302,12 @@ def _tables(columns: Sequence[Column]) -> Iterator[Table]:
         yield Table("", [head, *([str(k), *_pass_at(result, k), *_pass_hat(result, k)] for k in ks)])
         return
     for title, cells in (("pass@k, one of k answers passes", _pass_at), ("pass^k, all k pass", _pass_hat)):
-        rows = [[str(k), *(_joined(cells(column.result, k)) for column in columns)] for k in ks]
+        rows = [[str(k), *(_join_cells(cells(column.result, k)) for column in columns)] for k in ks]
         yield Table(title, [["k", *labels], *rows])
 
 
 def _figures(columns: Sequence[Column]) -> Iterator[list[str]]:
-    counts = [[one.n for one in column.answers.counts] for column in columns]
+    counts = [[task.n for task in column.answers.counts] for column in columns]
     yield ["tasks", *(f"{len(sizes):,}" for sizes in counts)]
     yield ["graded answers", *(f"{sum(sizes):,}" for sizes in counts)]
     yield ["  of each task", *(_range(min(sizes, default=0), max(sizes, default=0)) for sizes in counts)]
@@ -333,7 +339,7 @@ def _pass_hat(result: PassAtKResult, k: int) -> list[str]:
     return [percent(result.pass_hat(k)), interval(result.pass_hat_interval(k))]
 
 
-def _joined(cells: Sequence[str]) -> str:
+def _join_cells(cells: Sequence[str]) -> str:
     value, bounds = cells
     return value if bounds == NONE else f"{value} ({bounds})"
 

@@ -1,4 +1,4 @@
-"""`proctor regrade`: stored answers graded again, and nobody asked for new ones."""
+"""`proctor regrade`: grades stored answers again; no target is called."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from proctor.cli.config_defaults import Configured
+from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.options import Number, max_answer_bytes_option, reveal_option, store_option
 from proctor.cli.run_and_report import make_and_tell
 from proctor.model import Params, Settings
@@ -21,10 +21,10 @@ _SETTINGS = (
 )
 
 
-@click.command("regrade", cls=Configured)
+@click.command("regrade", cls=ConfigDefaultsCommand)
 @click.argument("run")
 @click.option("--suite", "suite_word", metavar="SUITE", help="Grade by this suite, such as one you edited.")
-@click.option("--judge", "judges", multiple=True, metavar="T", help="Ask this judge. May be repeated.")
+@click.option("--judge", "judges", multiple=True, metavar="T", help="Use this judge. May be repeated.")
 @click.option("--judge-repeat", "judge_repeats", type=click.IntRange(1), default=1, metavar="N")
 @click.option("--judge-rule", type=click.Choice(["majority", "all", "any"]), default="majority")
 @click.option("--judge-temperature", type=Number(0), default=0.0, metavar="X")
@@ -36,40 +36,40 @@ _SETTINGS = (
 @click.option("--timeout", "timeout_s", type=Number(0, min_open=True), default=120.0, metavar="S")
 @click.option("--retries", type=click.IntRange(0), default=4, show_default=True)
 @max_answer_bytes_option
-@click.option("--dialect", metavar="D", help="The dialect of --suite.")
+@click.option("--dialect", metavar="D", help="The format of --suite.")
 @reveal_option
 @store_option
 @click.option("-o", "--output", "outputs", multiple=True, metavar="FILE", help="Write the results to FILE.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `run --json` does.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
 @click.pass_context
-def command(ctx: click.Context, /, **given: Any) -> int:
-    """Grade the stored answers of RUN again, as a new run. No target is asked.
+def command(ctx: click.Context, /, **options: Any) -> int:
+    """Grade the stored answers of RUN again, as a new run. No target is called.
 
-    RUN is named as in `proctor runs`: by its id, `last` or a tag. It keeps the grades it has. What is not
-    said here stays as it was in RUN: its suite, its judges and how they were asked.
+    RUN is named as in `proctor runs`: by its id, `last` or a tag. It keeps the grades it has. Suite, judges
+    and judge settings are those of RUN unless you give others.
 
     \b
     proctor regrade last --judge anthropic:claude-sonnet-4-6
     proctor regrade last --suite tests/ --judge-repeat 3
     """  # noqa: D301  # click wants the character \b itself
     request = Request(
-        regrade=given["run"],
-        suites=(given["suite_word"],) if given["suite_word"] else (),
-        judges=given["judges"],
-        judge_params=Params(temperature=given["judge_temperature"]),
-        settings=Settings(**{name: given[name] for name in _SETTINGS}),
+        regrade=options["run"],
+        suites=(options["suite_word"],) if options["suite_word"] else (),
+        judges=options["judges"],
+        judge_params=Params(temperature=options["judge_temperature"]),
+        settings=Settings(**{name: options[name] for name in _SETTINGS}),
         explicit=frozenset(
             name for name in _SETTINGS if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
         ),
-        dialect=given["dialect"],
+        dialect=options["dialect"],
         config=ctx.obj or Config(),
     )
     return make_and_tell(
         request,
-        given["store"],
-        outputs=given["outputs"],
-        as_json=given["as_json"],
-        quiet=given["quiet"],
-        reveal=given["reveal"],
+        options["store"],
+        outputs=options["outputs"],
+        as_json=options["as_json"],
+        quiet=options["quiet"],
+        reveal=options["reveal"],
     )

@@ -1,4 +1,4 @@
-"""`proctor replay`: a bundle's questions asked again, and the answers held against its own."""
+"""`proctor replay`: runs a bundle's cases again, and compares the answers with the bundle's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from proctor.cli.bundle_options import bundle_options, wants_of
-from proctor.cli.echo import say, say_json
+from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import (
     Number,
     max_answer_bytes_option,
@@ -25,9 +25,9 @@ from proctor.cli.progress import Progress
 from proctor.cli.run_and_report import run_session
 from proctor.errors import ExitCode
 from proctor.model import Settings
-from proctor.reports import replay as replayed
+from proctor.reports import replay as replay_report
 from proctor.reports.formatting import as_json
-from proctor.services.bundles.import_records import standing_in_words
+from proctor.services.bundles.import_records import describe_signatures
 from proctor.services.bundles.replay import Asking, Who, asking, compared
 from proctor.services.runs.execution.session import Session
 
@@ -37,20 +37,24 @@ _CALLS = ("concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd
 
 @click.command("replay")
 @click.argument("bundle")
-@click.option("-t", "--target", "--model", "target", required=True, metavar="T", help="Whom to ask now.")
-@click.option("--judge", "judges", multiple=True, metavar="T", help="Who judges now. May be repeated.")
+@click.option(
+    "-t", "--target", "--model", "target", required=True, metavar="T", help="The target to run now."
+)
+@click.option("--judge", "judges", multiple=True, metavar="T", help="The judge to use now. May be repeated.")
 @click.option(
     "--split",
     type=click.Choice(["dev", "holdout", "all"]),
-    help="Only this part of what the bundle's run asked.  [default: all of it]",
+    help="Only this part of the bundle's cases.  [default: all of them]",
 )
 @click.option(
-    "--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Most calls at once."
+    "--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Maximum concurrent calls."
 )
 @click.option("--timeout", "timeout_s", type=Number(0, min_open=True), default=120.0, metavar="S")
 @click.option("--retries", type=click.IntRange(0), default=4, show_default=True)
 @max_answer_bytes_option
-@click.option("--budget-usd", type=Number(0, min_open=True), metavar="X", help="What it may cost.")
+@click.option(
+    "--budget-usd", type=Number(0, min_open=True), metavar="X", help="Stop when this much is spent."
+)
 @bundle_options
 @store_option
 @click.option(
@@ -63,63 +67,70 @@ _CALLS = ("concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
-def command(bundle: str, **given: Any) -> int:
-    """Ask the questions of BUNDLE again, and tell which answers and verdicts are the same.
+def command(bundle: str, **options: Any) -> int:
+    """Run the cases of BUNDLE again, and show which answers and verdicts are the same.
 
-    The bundle is verified first. Its suite, selection, repeats, temperature, seed and longest answer are as
-    they were; whom to ask is yours to say. The answers are stored as a run. Exit code: 0 when every verdict
-    is what it was, 1 when one changed, 3 when one could not be had.
+    The bundle is verified first. Its suite, selection, repeats, temperature, seed and answer limit stay the
+    same; you choose the target and the judges. The answers are stored as a run. Exit code: 0 when every
+    verdict is the same, 1 when one changed, 3 when a case got none.
 
     \b
     proctor replay release.zip --target openai:gpt-5.2
     proctor replay release.zip --target local --split dev -o again.md
     """  # noqa: D301  # click wants the character \b itself
-    check_outputs(given["outputs"], endings=_ENDINGS)
-    settings = Settings(**{name: given[name] for name in _CALLS})
-    who = Who(target=given["target"], judges=given["judges"], split=given["split"], settings=settings)
-    return _replay(bundle, who, given)
+    check_outputs(options["outputs"], endings=_ENDINGS)
+    settings = Settings(**{name: options[name] for name in _CALLS})
+    replay_options = Who(
+        target=options["target"], judges=options["judges"], split=options["split"], settings=settings
+    )
+    return _replay(bundle, replay_options, options)
 
 
-def _replay(bundle: str, who: Who, given: dict[str, Any]) -> int:
-    plain = not given["as_json"] and not given["quiet"]
-    wants = wants_of(given, judged=bool(who.judges))
-    progress = Progress(quiet=given["quiet"], say=lambda _line: None)
+def _replay(bundle: str, replay_options: Who, options: dict[str, Any]) -> int:
+    plain = not options["as_json"] and not options["quiet"]
+    import_options = wants_of(options, judged=bool(replay_options.judges))
+    progress = Progress(quiet=options["quiet"], write_line=lambda _line: None)
     try:
-        with open_store(given["store"], writes=True) as store:
-            asked = asking(store, Path(bundle), wants, who, progress.tell)
-            session = Session(store, os.environ, progress, folder=store_path(given["store"]).parent)
+        with open_store(options["store"], writes=True) as store:
+            plan = asking(store, Path(bundle), import_options, replay_options, progress.tell)
+            session = Session(store, os.environ, progress, folder=store_path(options["store"]).parent)
             with nullcontext() if plain else redirect_stdout(sys.stderr):
-                (done,) = run_session(session, asked.request, progress)
-            if done.run.status != "finished":
-                if done.run.stopped:
-                    say(f"proctor: error: {done.run.stopped}", err=True)
-                say(f"Stopped: what was answered is kept as run {done.run.id}, and not compared.", err=True)
-                return ExitCode.NOT_MEASURED if done.run.stopped else ExitCode.INTERRUPTED
-            replay = _told(bundle, asked, done.run.id, compared(store, asked, done.run))
+                (finished,) = run_session(session, plan.request, progress)
+            if finished.run.status != "finished":
+                if finished.run.stopped:
+                    echo(f"proctor: error: {finished.run.stopped}", err=True)
+                echo(
+                    f"Stopped: what was answered is kept as run {finished.run.id}, and not compared.",
+                    err=True,
+                )
+                return ExitCode.NOT_MEASURED if finished.run.stopped else ExitCode.INTERRUPTED
+            replay = _to_report(bundle, plan, finished.run.id, compared(store, plan, finished.run))
     finally:
         progress.close()
     if plain:
-        show(replayed.lines(replay))
-    if given["as_json"]:
-        say_json(as_json(replayed.data(replay)))
-    for path in given["outputs"]:
-        whole = ending_of(path) == ".json"
-        text = as_json(replayed.data(replay)) + "\n" if whole else "".join(replayed.markdown(replay))
+        show(replay_report.lines(replay))
+    if options["as_json"]:
+        echo_json(as_json(replay_report.data(replay)))
+    for path in options["outputs"]:
+        is_json = ending_of(path) == ".json"
+        text = (
+            as_json(replay_report.data(replay)) + "\n" if is_json else "".join(replay_report.markdown(replay))
+        )
         write_output(path, text)
     return replay.found.exit_code
 
 
-def _told(bundle: str, asked: Asking, again: str, found: Any) -> replayed.Replay:
-    statement = asked.verified.statement
-    return replayed.Replay(
+def _to_report(bundle: str, plan: Asking, run_id: str, result: Any) -> replay_report.Replay:
+    statement = plan.verified.statement
+    return replay_report.Replay(
         bundle=bundle,
         run=statement.run,
         target=statement.target.name,
         suite=statement.suite.name,
-        standing=asked.verified.standing,
-        signed=standing_in_words(asked.verified),
-        again=again,
-        target_now=asked.request.targets[0],
-        notes=asked.notes,
-        found=found,
+        standing=plan.verified.standing,
+        signed=describe_signatures(plan.verified),
+        again=run_id,
+        target_now=plan.request.targets[0],
+        notes=plan.notes,
+        found=result,
     )

@@ -1,4 +1,4 @@
-"""`proctor run`: the main job."""
+"""`proctor run`: runs suites against targets; the options become a `Request`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from proctor.cli.config_defaults import Configured
+from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.options import Number, max_answer_bytes_option, reveal_option, store_option
 from proctor.cli.run_and_report import make_and_tell
 from proctor.errors import UsageError
@@ -18,15 +18,15 @@ from proctor.services.runs.config import Config
 from proctor.services.runs.request import Request
 
 if TYPE_CHECKING:
-    from proctor.cli.attest_after_run import Attested
+    from proctor.cli.attest_after_run import RunAttester
 
 _OPTIONAL_VALUES = {"--resume": "", "--keep-workspaces": "all", "--attest": ""}
 """Flags whose value may be left out, and what that stands for."""
 _BEHIND = "proctor.behind"
-"""Under this name the context has the words that stand right behind such flags, each with its flag."""
+"""The key in the context's `meta` for the words right behind such flags, each with its flag."""
 
 
-class _RunCommand(Configured):
+class _RunCommand(ConfigDefaultsCommand):
     """Knows which flags take a value only with `=`, so that `--resume SUITE` names a suite."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -60,15 +60,15 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "targets",
         multiple=True,
         metavar="T",
-        help="Whom to ask: a name in targets.yaml, or such as local, openai:gpt-5.2, command:'./ask.sh'. "
-        "May be repeated. Without it, those that the suite names, else `default` of targets.yaml.",
+        help="The target: a name in targets.yaml, or such as local, openai:gpt-5.2, command:'./ask.sh'. "
+        "May be repeated. Default: the targets that the suite names, else `default` of targets.yaml.",
     ),
     click.option(
         "--judge",
         "judges",
         multiple=True,
         metavar="T",
-        help="Whom graders ask that need a judge. May be repeated. Without it, the grader's own judge, else "
+        help="The judge for graders that need one. May be repeated. Default: the grader's own judge, else "
         "the target's, else the target itself.",
     ),
     click.option(
@@ -78,21 +78,23 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         default=1,
         show_default=True,
         metavar="N",
-        help="Ask each judge so often.",
+        help="Judge votes per answer.",
     ),
     click.option(
         "--judge-rule",
         type=click.Choice(["majority", "all", "any"]),
         default="majority",
         show_default=True,
-        help="How many of the judgments of one answer must be for it.",
+        help="How many judge votes an answer needs to pass.",
     ),
     click.option("--judge-temperature", type=Number(0), default=0.0, show_default=True, metavar="X"),
+    click.option("--repeat", "repeats", type=click.IntRange(1), help="Trials of each case.  [default: 1]"),
     click.option(
-        "--repeat", "repeats", type=click.IntRange(1), help="Ask every case so often.  [default: 1]"
-    ),
-    click.option(
-        "--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Most calls at once."
+        "--concurrency",
+        type=click.IntRange(1),
+        default=32,
+        show_default=True,
+        help="Maximum concurrent calls.",
     ),
     click.option(
         "--split",
@@ -105,14 +107,13 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "--holdout",
         type=Number(0, 1, max_open=True),
         metavar="SHARE",
-        help="Hold out this share of the cases, such as 0.2; 0 for none.  [default: 0.2 in dialect meridian]",
+        help="Hold out this share of the cases, such as 0.2; 0 for none.  [default: 0.2 in format meridian]",
     ),
     click.option("--no-holdout", "holdout", flag_value=0.0, help="Hold nothing out, as --holdout 0."),
     click.option(
         "--split-method",
         type=click.Choice(["rank", "shuffle"]),
-        help="Hold cases out by the rank of their ids, or as dialect meridian's own program does.  "
-        "[default: rank]",
+        help="Hold cases out by the rank of their ids, or as Meridian's own program does.  [default: rank]",
     ),
     reveal_option,
     click.option(
@@ -128,9 +129,9 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--exclude-tag", "exclude_tags", multiple=True, help="No case with this tag."),
     click.option("--category", "categories", multiple=True, help="Only cases of this category."),
     click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only cases whose id matches."),
-    click.option("--limit", type=click.IntRange(1), help="At most so many cases."),
+    click.option("--limit", type=click.IntRange(1), help="Maximum number of cases."),
     click.option("--temperature", type=Number(0), default=0.0, show_default=True),
-    click.option("--seed", type=int, default=42, show_default=True, help="Repeat r asks with seed + r."),
+    click.option("--seed", type=int, default=42, show_default=True, help="Repeat r uses seed + r."),
     click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
     click.option(
         "--timeout",
@@ -139,30 +140,30 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         default=120.0,
         show_default=True,
         metavar="S",
-        help="What one call may take, in seconds.",
+        help="Timeout per call, in seconds.",
     ),
     click.option(
         "--retries",
         type=click.IntRange(0),
         default=4,
         show_default=True,
-        help="How often a call is repeated after 408, 409, 429, 5xx or a lost connection.",
+        help="Maximum retries after 408, 409, 429, 5xx or a lost connection.",
     ),
     max_answer_bytes_option,
     click.option(
         "--reuse/--no-reuse",
-        help="Take answers and judgments of earlier runs where the same was asked and judged.  "
+        help="Reuse answers and judgments of earlier runs with the same input and grading.  "
         "[default: on for Markdown tests]",
     ),
     click.option(
         "--cache/--no-cache",
-        help="Take answers from the cache where the same was asked before, and keep new ones there.",
+        help="Take answers from the cache for inputs that were sent before, and keep new answers there.",
     ),
     click.option(
         "--budget-usd",
         type=Number(0, min_open=True),
         metavar="X",
-        help="What a run may cost, in US dollars; then nobody is asked any more.",
+        help="What a run may cost, in US dollars; then no more requests are sent.",
     ),
     click.option(
         "--max-failures",
@@ -176,7 +177,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         metavar="[=none|failed|all]",
         default="failed",
         show_default=True,
-        help="Of which trials the workspaces stay on disk; without a value, of all.",
+        help="Which trials keep their workspaces on disk; without a value, all.",
     ),
     click.option("--threshold", type=_SHARE, help="A case passes at this weighted score."),
     click.option(
@@ -188,20 +189,16 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         default=0,
         show_default=True,
         metavar="N",
-        help="So many trials may be ERROR or UNSCORED without exit code 3.",
+        help="Allow up to N trials that are ERROR or UNSCORED before exit code 3.",
     ),
     click.option(
         "--resume",
         metavar="[=RUN]",
-        help="Make what is missing of a run that was cut short; without RUN, of the newest one that fits. "
+        help="Finish a run that was interrupted; without RUN, the newest one that fits. "
         "It keeps its settings.",
     ),
-    click.option(
-        "--retry-errors", metavar="RUN", help="A new run that asks again only what went wrong in RUN."
-    ),
-    click.option(
-        "--dialect", metavar="D", help="The suite's dialect, instead of finding it from the content."
-    ),
+    click.option("--retry-errors", metavar="RUN", help="A new run that repeats only the errors of RUN."),
+    click.option("--dialect", metavar="D", help="The suite's format (default: detected from the content)."),
     click.option("--strict", is_flag=True, help="A file in a folder that no format recognises is an error."),
     click.option(
         "--skip-invalid",
@@ -211,8 +208,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--group",
         metavar="ID",
-        help="What the runs of this command are called together, for `proctor compare ID`.  "
-        "[default: a new id]",
+        help="An id for the runs of this command together, for `proctor compare ID`.  [default: a new id]",
     ),
     store_option,
     click.option(
@@ -245,8 +241,8 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("run", cls=_RunCommand)
 @_with_options
 @click.pass_context
-def command(ctx: click.Context, /, **given: Any) -> int:
-    """Run every SUITE against every target: ask, grade, store, report.
+def command(ctx: click.Context, /, **options: Any) -> int:
+    """Run every SUITE against every target: call, grade, store, report.
 
     SUITE is a file, a folder with all its subfolders, the name of a file in suites/, a suite in the store
     (NAME, NAME@v2), or a built-in suite: cheap (10 cases), moderate (25), comprehensive (75). Your own suites
@@ -258,66 +254,72 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     proctor run suites/ --target ollama:llama3.2 --min-pass-rate 0.9 -o junit.xml
     """  # noqa: D301  # click wants the character \b itself
     return make_and_tell(
-        _request(ctx, given),
-        given["store"],
-        outputs=given["outputs"],
-        as_json=given["as_json"],
-        quiet=given["quiet"],
-        reveal=given["reveal"],
-        attested=_attested(ctx, given),
+        _request(ctx, options),
+        options["store"],
+        outputs=options["outputs"],
+        as_json=options["as_json"],
+        quiet=options["quiet"],
+        reveal=options["reveal"],
+        attester=_run_attester(ctx, options),
     )
 
 
-def _attested(ctx: click.Context, given: dict[str, Any]) -> Attested | None:
-    """What writes the bundles of the runs, if they are to have any."""
-    if given["attest"] is None:
+def _run_attester(ctx: click.Context, options: dict[str, Any]) -> RunAttester | None:
+    """Returns what writes the bundles of the runs; None without --attest."""
+    if options["attest"] is None:
         for name in ("public", "sign_key"):
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 flag = name.replace("_", "-")
                 raise UsageError(f"--{flag} is about the bundles that --attest writes. Add --attest.")
         return None
-    from proctor.cli.attest_after_run import Attested
+    from proctor.cli.attest_after_run import RunAttester
 
-    return Attested(given["attest"], public=given["public"], sign_key=given["sign_key"], quiet=given["quiet"])
-
-
-def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
-    selection = Selection(
-        split=given["split"],
-        tags=given["tags"],
-        exclude_tags=given["exclude_tags"],
-        all_tags=given["all_tags"],
-        categories=given["categories"],
-        ids=given["ids"],
-        limit=given["limit"],
+    return RunAttester(
+        options["attest"], public=options["public"], sign_key=options["sign_key"], quiet=options["quiet"]
     )
-    given_by_user = ParameterSource.COMMANDLINE
-    suites = (*given["suite"], *given["more_suites"])
-    others = given["resume"] or given["retry_errors"] or given["saved"]
-    if others and ctx.get_parameter_source("suite") is not given_by_user:
-        suites = given["more_suites"]  # the project's own suites are not meant where something else is named
+
+
+def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
+    selection = Selection(
+        split=options["split"],
+        tags=options["tags"],
+        exclude_tags=options["exclude_tags"],
+        all_tags=options["all_tags"],
+        categories=options["categories"],
+        ids=options["ids"],
+        limit=options["limit"],
+    )
+    command_line = ParameterSource.COMMANDLINE
+    suites = (*options["suite"], *options["more_suites"])
+    others = options["resume"] or options["retry_errors"] or options["saved"]
+    if others and ctx.get_parameter_source("suite") is not command_line:
+        suites = options[
+            "more_suites"
+        ]  # the project's own suites are not meant where something else is named
     return Request(
         suites=suites,
-        stored=given["saved"],
-        targets=given["targets"],
-        judges=given["judges"],
-        params=Params(temperature=given["temperature"], seed=given["seed"], max_tokens=given["max_tokens"]),
-        judge_params=Params(temperature=given["judge_temperature"]),
-        settings=Settings(selection=selection, **{name: given[name] for name in _SETTINGS}),
+        stored=options["saved"],
+        targets=options["targets"],
+        judges=options["judges"],
+        params=Params(
+            temperature=options["temperature"], seed=options["seed"], max_tokens=options["max_tokens"]
+        ),
+        judge_params=Params(temperature=options["judge_temperature"]),
+        settings=Settings(selection=selection, **{name: options[name] for name in _SETTINGS}),
         explicit=frozenset(
             name for name in _SETTINGS if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
         ),
         behind=ctx.meta[_BEHIND],
-        store=given["store"],
-        dialect=given["dialect"],
-        strict=given["strict"],
-        skip_invalid=given["skip_invalid"],
+        store=options["store"],
+        dialect=options["dialect"],
+        strict=options["strict"],
+        skip_invalid=options["skip_invalid"],
         config=ctx.obj or Config(),
-        holdout=given["holdout"],
-        split_method=given["split_method"],
-        resume=given["resume"],
-        retry_errors=given["retry_errors"],
-        group=given["group"],
+        holdout=options["holdout"],
+        split_method=options["split_method"],
+        resume=options["resume"],
+        retry_errors=options["retry_errors"],
+        group=options["group"],
         flags=frozenset(_flags(ctx)),
     )
 

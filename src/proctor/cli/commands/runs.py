@@ -1,4 +1,4 @@
-"""`proctor runs`: what was run, from the store alone."""
+"""`proctor runs`: lists, shows, exports, imports, tags and deletes the runs of the store."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import click
 from msgspec.structs import replace
 
 from proctor.cli.bundle_options import bundle_options, wants_of
-from proctor.cli.config_defaults import Configured
-from proctor.cli.echo import say, say_json, tell, warning
+from proctor.cli.config_defaults import ConfigDefaultsCommand
+from proctor.cli.echo import echo, echo_err, echo_json, warning
 from proctor.cli.options import open_store, reveal_option, show, store_option
 from proctor.cli.output_files import check_outputs, write_output
 from proctor.errors import StoreError, UsageError
@@ -54,30 +54,32 @@ def command() -> None:
 @command.command("list")
 @click.option("--suite", metavar="NAME", help="Only runs of this suite.")
 @click.option("--tag", metavar="TAG", help="Only runs with this tag.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of runs."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def list_runs(suite: str | None, tag: str | None, limit: int, as_json: bool, store: str | None) -> None:
     """One line a run, newest first."""
-    with open_store(store, must_exist=True) as opened:
-        runs = list(islice(fitting(opened, Filter(suite=suite, tag=tag)), limit + 1))
+    with open_store(store, must_exist=True) as run_store:
+        runs = list(islice(fitting(run_store, Filter(suite=suite, tag=tag)), limit + 1))
         more = len(runs) > limit
-        rows = [listed(opened, run) for run in runs[:limit]]
+        rows = [listed(run_store, run) for run in runs[:limit]]
     if as_json:
-        say_json(listing.render(rows, more=more))
+        echo_json(listing.render(rows, more=more))
         return
     lines = [listing.HEAD, *map(listing.line, rows), *[f"…more: --limit {limit * 5}"] * more]
     show(lines if rows else ["No run is stored here that fits."])
 
 
-_SIGNED = {
+_STANDING_TEXTS = {
     "trusted": "signed by a trusted key",
     "unknown": "signed by unknown keys alone",
     "unsigned": "not signed: anyone could have made it",
 }
 
 
-@command.command("show", cls=Configured)
+@command.command("show", cls=ConfigDefaultsCommand)
 @click.argument("run")
 @click.option("--failures", is_flag=True, help="Every trial that did not pass, with question and answer.")
 @click.option(
@@ -94,30 +96,32 @@ def show_run(
     run: str, failures: bool, cases: tuple[str, ...], reveal: bool, as_json: bool, store: str | None
 ) -> None:
     """The numbers of RUN, counted again from its trials."""
-    with open_store(store, must_exist=True) as opened:
-        found = opened.run(run)
+    with open_store(store, must_exist=True) as run_store:
+        stored_run = run_store.run(run)
         if not cases and not failures:
-            whole = looked_at(opened, reported(opened, found, reveal=reveal), reveal=reveal)
+            report = looked_at(run_store, reported(run_store, stored_run, reveal=reveal), reveal=reveal)
             if as_json:
-                say_json(json.summary([whole]))
+                echo_json(json.summary([report]))
             else:
-                warnings = (warning(one_line(message)) for message in found.warnings)
-                show(chain(console.lines(whole), warnings, _kept(found)))
+                warnings = (warning(one_line(message)) for message in stored_run.warnings)
+                show(chain(console.lines(report), warnings, _describe_origin(stored_run)))
             return
-        rows = _some(opened, found, cases, failures=failures, reveal=reveal)
+        rows = _select_rows(run_store, stored_run, cases, failures=failures, reveal=reveal)
         if as_json:
-            say_json(json.trials(found, rows))
+            echo_json(json.trials(stored_run, rows))
         else:
-            show(chain(_sheets(found, rows), _kept(found)))
+            show(chain(_trial_lines(stored_run, rows), _describe_origin(stored_run)))
 
 
-def _some(store: Store, run: Run, cases: Sequence[str], *, failures: bool, reveal: bool) -> Iterable[Row]:
-    """The trials of some cases, of all where none are named; those that did not pass, where they are wanted.
+def _select_rows(
+    store: Store, run: Run, cases: Sequence[str], *, failures: bool, reveal: bool
+) -> Iterable[Row]:
+    """Returns the trials of some cases, or of all; with `failures` only those that did not pass.
 
-    Who sees which of the held-out ones failed knows their pass rate; the verdict of one case is not it.
+    Failures of held-out cases show their pass rate, so they count as an access; the verdict of one does not.
     """
     if cases:
-        _keep_looks_at(store, run, cases, reveal=reveal)
+        _record_accesses(store, run, cases, reveal=reveal)
     elif has_holdout(store, run):
         keep_looks(store, run, reveal=reveal)
     return (
@@ -128,16 +132,16 @@ def _some(store: Store, run: Run, cases: Sequence[str], *, failures: bool, revea
     )
 
 
-def _keep_looks_at(store: Store, run: Run, cases: Sequence[str], *, reveal: bool) -> None:
-    """Keep the looks at the holdout that showing these cases is.
+def _record_accesses(store: Store, run: Run, cases: Sequence[str], *, reveal: bool) -> None:
+    """Record the accesses to the holdout that showing these cases is.
 
     Raises:
         UsageError: there is none of them.
     """
     splits = {
-        stored.trial.case_id: stored.trial.split
-        for stored in store.trials(run.id)
-        if stored.verdict is not None and matches_id(stored.trial.case_id, cases)
+        stored_trial.trial.case_id: stored_trial.trial.split
+        for stored_trial in store.trials(run.id)
+        if stored_trial.verdict is not None and matches_id(stored_trial.trial.case_id, cases)
     }
     if not splits:
         raise UsageError(
@@ -151,25 +155,25 @@ def _keep_looks_at(store: Store, run: Run, cases: Sequence[str], *, reveal: bool
         keep_look(store, run, "reveal")
 
 
-def _sheets(run: Run, rows: Iterable[Row]) -> Iterator[str]:
-    rules, none = rules_of(run), True
+def _trial_lines(run: Run, rows: Iterable[Row]) -> Iterator[str]:
+    rules, is_empty = rules_of(run), True
     for row in rows:
-        none = False
+        is_empty = False
         yield from trial_text.lines(row, rules(row.case))
-    if none:
+    if is_empty:
         yield "Every trial passed."
 
 
-def _kept(run: Run) -> Iterator[str]:
-    """Where the run came from, where that is not here, and where workspaces of it still are."""
+def _describe_origin(run: Run) -> Iterator[str]:
+    """Yields where the run was imported from, and where workspaces of it are."""
     if run.imported is not None:
-        yield f"Imported from a bundle that is {_SIGNED[run.imported]}."
+        yield f"Imported from a bundle that is {_STANDING_TEXTS[run.imported]}."
     folder = workspaces_folder(os.environ) / run.id
     if folder.is_dir():
         yield f"Workspaces that were kept are in {folder}."
 
 
-@command.command("export", cls=Configured)
+@command.command("export", cls=ConfigDefaultsCommand)
 @click.argument("run", nargs=-1, required=True)
 @click.option(
     "-o", "--output", required=True, metavar="FILE", help="Ends in .html .md .json .jsonl .csv .xml."
@@ -179,44 +183,44 @@ def _kept(run: Run) -> Iterator[str]:
 def export(run: tuple[str, ...], output: str, reveal: bool, store: str | None) -> None:
     """Write every trial of each RUN to a file, as its ending says."""
     check_endings([output])
-    with open_store(store, must_exist=True) as opened:
-        runs = [reported(opened, opened.run(word), reveal=reveal) for word in run]
-        runs = [looked_at(opened, one, reveal=reveal) for one in runs]
+    with open_store(store, must_exist=True) as run_store:
+        runs = [reported(run_store, run_store.run(word), reveal=reveal) for word in run]
+        runs = [looked_at(run_store, report, reveal=reveal) for report in runs]
         write(output, runs)
-        total = sum(one.tally.all.total for one in runs)
-        say(f"{total:,} trials written to {output}", err=True)
+        total = sum(report.tally.all.total for report in runs)
+        echo(f"{total:,} trials written to {output}", err=True)
 
 
-@command.command("labels", cls=Configured)
+@command.command("labels", cls=ConfigDefaultsCommand)
 @click.argument("run")
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE, which ends in .jsonl, instead.")
 @reveal_option
 @store_option
 def export_labels(run: str, output: str | None, reveal: bool, store: str | None) -> None:
-    """Write what people said of RUN's answers.
+    """Write the human labels of RUN's answers.
 
     Each line is as `proctor certify --judge T --labels FILE` reads it. Labels stay when their run is deleted;
-    RUN is then its whole id. Those of held-out answers count as a look at the holdout, and their notes are
-    sealed.
+    RUN is then its whole id. Those of held-out answers count as an access to the holdout, and their notes
+    are hidden.
     """
     if output is not None:
         check_outputs([output], endings=(".jsonl",))
-    with open_store(store, must_exist=True) as opened:
-        found = _run_with_labels(opened, run)
-        labels = opened.labels(run if found is None else found.id)
+    with open_store(store, must_exist=True) as run_store:
+        stored_run = _run_with_labels(run_store, run)
+        labels = run_store.labels(run if stored_run is None else stored_run.id)
         if not labels:
-            raise no_labels(found)
-        lines = exported_labels(opened, found, labels, reveal=reveal)
+            raise no_labels(stored_run)
+        lines = exported_labels(run_store, stored_run, labels, reveal=reveal)
         if output is None:
             for line in lines:
-                say(json_text(line))
+                echo(json_text(line))
             return
         write_output(output, "".join(f"{line}\n" for line in lines))
-    say(f"{counted(len(labels), 'label')} written to {output}", err=True)
+    echo(f"{counted(len(labels), 'label')} written to {output}", err=True)
 
 
 def _run_with_labels(store: Store, word: str) -> Run | None:
-    """The run of that word; None for one that was deleted and has labels."""
+    """Returns the run that a word names; None for one that was deleted and has labels."""
     try:
         return store.run(word)
     except StoreError:
@@ -230,26 +234,26 @@ def _run_with_labels(store: Store, word: str) -> Run | None:
 @bundle_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
-def import_run(bundle: str, as_json: bool, store: str | None, **given: Any) -> None:
+def import_run(bundle: str, as_json: bool, store: str | None, **options: Any) -> None:
     """Verify BUNDLE, and store its run with its suite and trials.
 
     The run keeps its id and gets a tag that says how it is signed: imported-trusted, imported-unknown or
-    imported-unsigned. Nobody is asked again by what it says. A public bundle cannot be stored.
+    imported-unsigned. No request is sent to the targets that it names. A public bundle cannot be stored.
     """
     from proctor.services.bundles.import_bundle import import_bundle
-    from proctor.services.bundles.import_records import standing_in_words
+    from proctor.services.bundles.import_records import describe_signatures
 
-    wants = wants_of(given)
-    with open_store(store, writes=True) as opened:
-        done = import_bundle(opened, Path(bundle), wants, tell)
-    run, standing = done.run, standing_in_words(done.verified)
+    import_options = wants_of(options)
+    with open_store(store, writes=True) as run_store:
+        result = import_bundle(run_store, Path(bundle), import_options, echo_err)
+    run, signature_text = result.run, describe_signatures(result.verified)
     if as_json:
-        row = {"run": run.id, "new": done.new, "standing": done.verified.standing, "tags": list(run.tags)}
-        say_json(dumps({**row, "suite": run.suite.name, "suite_version": run.suite.version, "exit_code": 0}))
+        row = {"run": run.id, "new": result.new, "standing": result.verified.standing, "tags": list(run.tags)}
+        echo_json(dumps({**row, "suite": run.suite.name, "suite_version": run.suite.version, "exit_code": 0}))
         return
     what = f"{run.id}: {run.planned:,} trials of {run.suite.title} on {run.target.name}"
-    told = "Imported" if done.new else "This run is stored already, and nothing was changed"
-    show([one_line(f"{told}. {what}"), f"The bundle is {standing}"])
+    outcome = "Imported" if result.new else "This run is stored already, and nothing was changed"
+    show([one_line(f"{outcome}. {what}"), f"The bundle is {signature_text}"])
 
 
 @command.command("tag")
@@ -264,15 +268,15 @@ def tag_run(run: str, tag: tuple[str, ...], remove: bool, store: str | None) -> 
     """
     for name in () if remove else tag:
         _check_tag(name)
-    with open_store(store, must_exist=True, writes=bool(tag)) as opened:
-        found = opened.run(run)
-        tags = set(found.tags) - set(tag) if remove else set(found.tags) | set(tag)
+    with open_store(store, must_exist=True, writes=bool(tag)) as run_store:
+        stored_run = run_store.run(run)
+        tags = set(stored_run.tags) - set(tag) if remove else set(stored_run.tags) | set(tag)
         if tag:
-            opened.update(replace(found, tags=tuple(sorted(tags))))
-        show([f"{found.id}: {', '.join(sorted(tags)) or 'no tags'}"])
+            run_store.update(replace(stored_run, tags=tuple(sorted(tags))))
+        show([f"{stored_run.id}: {', '.join(sorted(tags)) or 'no tags'}"])
         for name in () if remove else tag:
-            if (meant := opened.run(name).id) != found.id:
-                say(f"proctor: warning: {name!r} still names another run, {meant}.", err=True)
+            if (newest_id := run_store.run(name).id) != stored_run.id:
+                echo(f"proctor: warning: {name!r} still names another run, {newest_id}.", err=True)
 
 
 def _check_tag(name: str) -> None:
@@ -285,23 +289,26 @@ def _check_tag(name: str) -> None:
 
 @command.command("delete")
 @click.argument("run", nargs=-1, required=True)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @store_option
 def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
     """Forget each RUN with its trials, for good."""
-    with open_store(store, must_exist=True, writes=True) as opened:
+    with open_store(store, must_exist=True, writes=True) as run_store:
         for word in run:
-            found = opened.run(word)
+            stored_run = run_store.run(word)
             if not yes:
                 if not sys.stdin.isatty():
-                    raise UsageError("Deleting asks first, and nobody can answer here. Add --yes.")
-                click.confirm(f"Delete {listing.line(listed(opened, found))}?", abort=True, err=True)
-            labelled = opened.labelled().get(found.id, 0)
-            opened.delete(found.id)
-            say(f"Deleted {found.id}.", err=True)
-            if labelled:
-                say(
-                    f"The labels of {counted(labelled, 'answer')} of it stay: `proctor runs labels "
-                    f"{found.id}` writes them, and they count again when the run is imported from a bundle.",
+                    raise UsageError(
+                        "Deleting needs a confirmation, and there is no terminal here. Add --yes."
+                    )
+                click.confirm(f"Delete {listing.line(listed(run_store, stored_run))}?", abort=True, err=True)
+            label_count = run_store.labelled().get(stored_run.id, 0)
+            run_store.delete(stored_run.id)
+            echo(f"Deleted {stored_run.id}.", err=True)
+            if label_count:
+                echo(
+                    f"The labels of {counted(label_count, 'answer')} of it stay: `proctor runs labels "
+                    f"{stored_run.id}` writes them, and they count again when the run is imported from a "
+                    "bundle.",
                     err=True,
                 )

@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from proctor.cli.config_defaults import config_of
-from proctor.cli.echo import say, tell
+from proctor.cli.config_defaults import load_cli_config
+from proctor.cli.echo import echo, echo_err
 from proctor.cli.options import open_store, store_option, store_path
 from proctor.errors import UsageError
 
 _PORT = 7357
-_SHORTEST = 16
+_MIN_LENGTH = 16
 """Letters of a token that somebody chooses."""
 
 _FEW_FILES_WARNING = (
@@ -91,32 +91,32 @@ def command(
             f"The web application needs the package {missing.name!r}. Install it: pip install 'proctor[web]'."
         ) from None
     typed = token != "random" and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE
-    token = _checked(token, loopback=is_loopback(host) and not more_hosts)
+    token = _check_token(token, loopback=is_loopback(host) and not more_hosts)
     if typed:
-        tell(_TYPED_TOKEN_WARNING)
+        echo_err(_TYPED_TOKEN_WARNING)
     os.environ.pop("PROCTOR_TOKEN", None)  # no program that is started from here needs it
     with open_store(store):  # makes it where there is none, and says now what is wrong with one that is there
-        project = Project(store_path(store), folder=Path.cwd(), config=config_of(), token=token)
-    made = bind_socket(host, port, exactly=ctx.get_parameter_source("port") is not ParameterSource.DEFAULT)
-    project.hosts = allowed_hosts(host, made.getsockname()[1], more_hosts)
-    address = f"http://{_shown(host)}:{made.getsockname()[1]}"
+        project = Project(store_path(store), folder=Path.cwd(), config=load_cli_config(), token=token)
+    socket_ = bind_socket(host, port, exactly=ctx.get_parameter_source("port") is not ParameterSource.DEFAULT)
+    project.hosts = allowed_hosts(host, socket_.getsockname()[1], more_hosts)
+    address = f"http://{_url_host(host)}:{socket_.getsockname()[1]}"
 
     open_files = raise_file_limit()
 
     def ready() -> None:
-        say(f"Proctor is at {address}/" + ("" if token is None else f"login?token={token}"))
+        echo(f"Proctor is at {address}/" + ("" if token is None else f"login?token={token}"))
         who = "this machine" if token is None else "whoever has the token"
-        tell(f"It shows {project.store_path} to {who}. Ctrl-C stops it; runs go on.")
+        echo_err(f"It shows {project.store_path} to {who}. Ctrl-C stops it; runs go on.")
         if open_files < MIN_OPEN_FILES:
-            tell(_FEW_FILES_WARNING.format(open_files, MIN_OPEN_FILES))
+            echo_err(_FEW_FILES_WARNING.format(open_files, MIN_OPEN_FILES))
 
     try:
-        serve(project, made, ready)
+        serve(project, socket_, ready)
     except KeyboardInterrupt:
-        tell("Stopped.")
+        echo_err("Stopped.")
 
 
-def _checked(token: str | None, *, loopback: bool) -> str | None:
+def _check_token(token: str | None, *, loopback: bool) -> str | None:
     """The token that visitors must show.
 
     Raises:
@@ -131,14 +131,14 @@ def _checked(token: str | None, *, loopback: bool) -> str | None:
                 "token of your own."
             )
         return None
-    if len(token) < _SHORTEST or not token.isascii() or not token.isprintable():
+    if len(token) < _MIN_LENGTH or not token.isascii() or not token.isprintable():
         raise UsageError(
-            f"A token has at least {_SHORTEST} printable ASCII characters. `--token random` makes one."
+            f"A token has at least {_MIN_LENGTH} printable ASCII characters. `--token random` makes one."
         )
     return token
 
 
-def _shown(host: str) -> str:
+def _url_host(host: str) -> str:
     """The host as an address has it."""
     if host in ("0.0.0.0", "::"):  # noqa: S104  # compared with, not listened to
         return "localhost"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from proctor.cli.echo import say, say_json, say_line, tell
+from proctor.cli.echo import echo, echo_err, echo_json, echo_line
 from proctor.cli.options import open_store, show, store_option, store_path
 from proctor.errors import ExitCode, UsageError
 from proctor.plurals import counted, format_size
@@ -44,10 +44,10 @@ def check(as_json: bool, store: str | None) -> int:
     """
     from proctor.stores.sqlite.integrity import check_store
 
-    report = check_store(str(store_path(store)), telling(tell, "rows checked"))
+    report = check_store(str(store_path(store)), telling(echo_err, "rows checked"))
     code = ExitCode.FAILED if report.problems else ExitCode.OK
     if as_json:
-        say_json(_report_json(report, code))
+        echo_json(_report_json(report, code))
     else:
         show(_report_lines(report))
     return code
@@ -88,9 +88,9 @@ def backup(file: str, store: str | None) -> None:
     from proctor.stores.sqlite.backup import back_up
 
     to = Path(file)
-    rows = back_up(str(store_path(store)), to, telling(tell, "pages copied"))
+    rows = back_up(str(store_path(store)), to, telling(echo_err, "pages copied"))
     totals = ", ".join(counted(rows.get(name, 0), noun) for name, noun in _COUNTED.items())
-    say_line(f"Backed up to {file}: {totals}, {format_size(to.stat().st_size)}.", err=True)
+    echo_line(f"Backed up to {file}: {totals}, {format_size(to.stat().st_size)}.", err=True)
 
 
 @command.command("repair")
@@ -109,7 +109,7 @@ def repair(newfile: str, as_json: bool, store: str | None) -> int:
     path = store_path(store)
     if not os.path.lexists(path):
         raise UsageError(f"There is no store at {path}. Name one with --store.")
-    result = salvage(path, Path(newfile), telling(tell, "pages read"))
+    result = salvage(path, Path(newfile), telling(echo_err, "pages read"))
     code = ExitCode.FAILED if result.lost or result.runs or result.suites else ExitCode.OK
     if as_json:
         runs = [{"run": run, "trials": there, "planned": planned} for run, there, planned in result.runs]
@@ -120,7 +120,7 @@ def repair(newfile: str, as_json: bool, store: str | None) -> int:
             "runs": runs,
             "suites": result.suites,
         }
-        say_json(dumps({**fields, "exit_code": int(code)}, indent=2))
+        echo_json(dumps({**fields, "exit_code": int(code)}, indent=2))
     else:
         show(_repair_lines(newfile, result))
     return code
@@ -182,11 +182,11 @@ def collect(yes: bool, dry_run: bool, only: tuple[str, ...], as_json: bool, stor
             {"kind": item.kind, "what": item.description, "bytes": item.size, "removed": item in removed}
             for item in items
         ]
-        say_json(dumps({"items": rows, "exit_code": 0}, indent=2))
+        echo_json(dumps({"items": rows, "exit_code": 0}, indent=2))
     elif confirmed:
-        say(f"Removed {counted(len(removed), 'item')}, {_total(removed)}.", err=True)
+        echo(f"Removed {counted(len(removed), 'item')}, {_total(removed)}.", err=True)
     elif items and not dry_run:
-        say("Nothing was removed. Add --yes to remove what is listed.", err=True)
+        echo("Nothing was removed. Add --yes to remove what is listed.", err=True)
 
 
 def _garbage_lines(items: Sequence[Garbage]) -> list[str]:
@@ -218,7 +218,7 @@ def _remove(items: Sequence[Garbage]) -> list[Garbage]:
         try:
             remove(item)
         except StoreError as error:  # somebody uses it now
-            tell(f"proctor: warning: {error}")
+            echo_err(f"proctor: warning: {error}")
         else:
             removed.append(item)
     return removed

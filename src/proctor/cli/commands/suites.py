@@ -1,4 +1,4 @@
-"""`proctor suites`: saved suites and their versions."""
+"""`proctor suites`: saves, lists, shows, compares, exports and deletes suites and their versions."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from itertools import chain
 
 import click
 
-from proctor.cli.config_defaults import config_of
-from proctor.cli.echo import say, say_json
+from proctor.cli.config_defaults import load_cli_config
+from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import open_store, show, store_option, store_path, tell_located
 from proctor.errors import ExitCode, SuiteError, UsageError, suggestion
 from proctor.model import Case, Problem, Suite
 from proctor.plurals import counted
 from proctor.protocols import Store
-from proctor.reports import suites as told
+from proctor.reports import suites as reports
 from proctor.reports.problems import lines_of
 from proctor.reports.suites import Kept
 from proctor.safe_text import one_line
-from proctor.services.suites.library import Opened, Saved, Suites, stored_suite
 from proctor.services.suites.overview import described, kept
-from proctor.services.suites.suite_sources import versioned
+from proctor.services.suites.save_and_open import OpenedSuite, SaveResult, Suites, stored_suite
+from proctor.services.suites.saved_names import versioned
 from proctor.suite_diff import diff
 
 _STATES = {
@@ -47,7 +47,7 @@ def command() -> None:
 @click.option(
     "--name", metavar="NAME", help="Save it under this name, instead of the one that its file gives."
 )
-@click.option("--dialect", metavar="D", help="The suites' dialect, instead of finding it from the content.")
+@click.option("--dialect", metavar="D", help="The suites' format (default: detected from the content).")
 @store_option
 def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: str | None) -> None:
     """Save each SUITE in the store, as `proctor run` does too.
@@ -57,29 +57,29 @@ def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: s
     """
     if name is not None and len(suite) > 1:
         raise UsageError("Several suites cannot have one name. Save them one by one, or leave --name out.")
-    wrong: list[Problem] = []
-    with open_store(store, writes=True) as opened:
-        suites = Suites(opened, os.environ, config_of(), tell_located)
+    problems: list[Problem] = []
+    with open_store(store, writes=True) as suite_store:
+        suites = Suites(suite_store, os.environ, load_cli_config(), tell_located)
         for word in suite:
             try:
                 for saved in suites.save(word, dialect=dialect, name=name):
-                    _tell(saved.problems)
-                    show([_saved(saved)])
+                    _print_problems(saved.problems)
+                    show([_saved_line(saved)])
             except SuiteError as error:
-                wrong.extend(error.problems)
-    if wrong:
-        raise SuiteError(wrong)
+                problems.extend(error.problems)
+    if problems:
+        raise SuiteError(problems)
 
 
-def _saved(saved: Saved) -> str:
+def _saved_line(saved: SaveResult) -> str:
     suite = saved.suite
     cases = counted(suite.case_count, "case")
     return f"{one_line(suite.name)} {suite.version}{_STATES[saved.state]}: {cases} from {saved.path}"
 
 
-def _tell(problems: tuple[Problem, ...]) -> None:
+def _print_problems(problems: tuple[Problem, ...]) -> None:
     for line in lines_of(problems):
-        say(line, err=True)
+        echo(line, err=True)
 
 
 @command.command("list")
@@ -87,12 +87,12 @@ def _tell(problems: tuple[Problem, ...]) -> None:
 @store_option
 def list_suites(as_json: bool, store: str | None) -> None:
     """One line for each saved suite."""
-    with open_store(store, must_exist=True) as opened:
-        found = kept(opened)
+    with open_store(store, must_exist=True) as suite_store:
+        rows = kept(suite_store)
         if as_json:
-            say_json(told.list_json(found))
+            echo_json(reports.list_json(rows))
         else:
-            show(told.listed(found))
+            show(reports.listed(rows))
 
 
 @command.command("versions")
@@ -101,14 +101,14 @@ def list_suites(as_json: bool, store: str | None) -> None:
 @store_option
 def list_versions(name: str, as_json: bool, store: str | None) -> None:
     """One line for each version of the suite NAME, oldest first."""
-    with open_store(store, must_exist=True) as opened:
-        found = kept(opened, name)
-        if not found:
-            raise _no_such(opened, name)
+    with open_store(store, must_exist=True) as suite_store:
+        rows = kept(suite_store, name)
+        if not rows:
+            raise _no_such_suite(suite_store, name)
         if as_json:
-            say_json(told.history_json(found))
+            echo_json(reports.history_json(rows))
         else:
-            show(told.history(found))
+            show(reports.history(rows))
 
 
 @command.command("show")
@@ -119,15 +119,15 @@ def list_versions(name: str, as_json: bool, store: str | None) -> None:
 def show_suite(name: str, cases: bool, as_json: bool, store: str | None) -> None:
     """What a version is: its cases, split and runs.
 
-    Cases are counted by category and tag; the looks at its holdout are told too.
+    Cases are counted by category and tag; the accesses to its holdout are shown too.
     """
-    with open_store(store, must_exist=True) as opened:
-        found = described(opened, _version(opened, name))
-        of_it = opened.cases(found.saved.suite.content) if cases else None
+    with open_store(store, must_exist=True) as suite_store:
+        detail = described(suite_store, _find_version(suite_store, name))
+        cases_of_version = suite_store.cases(detail.saved.suite.content) if cases else None
         if as_json:
-            say_json(told.described_json(found, of_it))
+            echo_json(reports.described_json(detail, cases_of_version))
         else:
-            show(chain(told.described(found), told.case_lines(found, of_it or ())))
+            show(chain(reports.described(detail), reports.case_lines(detail, cases_of_version or ())))
 
 
 @command.command("diff")
@@ -148,30 +148,33 @@ def compare(suites: tuple[str, ...], exit_code: bool, as_json: bool, store: str 
     if not is_there and len(suites) != 2:
         raise UsageError(f"There is no store at {store_path(store)}, so there are no versions to compare.")
     if not is_there:
-        found = Suites(None, os.environ, config_of(), tell_located)
-        return _compare(found, suites, as_json=as_json, told_apart=exit_code)
-    with open_store(store) as opened:
-        found = Suites(opened, os.environ, config_of(), tell_located)
-        return _compare(found, _two(opened, suites), as_json=as_json, told_apart=exit_code)
+        library = Suites(None, os.environ, load_cli_config(), tell_located)
+        return _compare(library, suites, as_json=as_json, use_exit_code=exit_code)
+    with open_store(store) as suite_store:
+        library = Suites(suite_store, os.environ, load_cli_config(), tell_located)
+        return _compare(library, _parse_pair(suite_store, suites), as_json=as_json, use_exit_code=exit_code)
 
 
-def _two(store: Store, words: tuple[str, ...]) -> tuple[str, str]:
-    """The two suites that words stand for."""
-    name, *chosen = words
-    if len(chosen) == 1 and not _is_version(chosen[0]):
-        return name, chosen[0]
+def _parse_pair(store: Store, words: tuple[str, ...]) -> tuple[str, str]:
+    """Returns the two suites that the arguments name."""
+    name, *versions_named = words
+    if len(versions_named) == 1 and not _is_version(versions_named[0]):
+        return name, versions_named[0]
     versions = store.versions(name)
     if not versions:
-        raise _no_such(store, name)
-    for word in chosen:
+        raise _no_such_suite(store, name)
+    for word in versions_named:
         if not _is_version(word):
             raise UsageError(f"{word!r} is no version. Give three words as in `NAME v1 v2`.")
-    if chosen:
-        current = next(one.suite.version for one in versions if one.current)
-        return f"{name}@{chosen[0]}", f"{name}@{chosen[1] if len(chosen) == 2 else current}"
+    if versions_named:
+        current = next(version.suite.version for version in versions if version.current)
+        return (
+            f"{name}@{versions_named[0]}",
+            f"{name}@{versions_named[1] if len(versions_named) == 2 else current}",
+        )
     if len(versions) == 1:
         raise UsageError(f"The suite {name!r} has only one version, {versions[0].suite.version}.")
-    *_, before, now = sorted(versions, key=lambda one: (one.current, one.saved_at))
+    *_, before, now = sorted(versions, key=lambda version: (version.current, version.saved_at))
     return f"{name}@{before.suite.version}", f"{name}@{now.suite.version}"
 
 
@@ -179,45 +182,47 @@ def _is_version(word: str) -> bool:
     return versioned(f"suite@{word}") == ("suite", word)
 
 
-def _compare(suites: Suites, words: tuple[str, ...], *, as_json: bool, told_apart: bool) -> ExitCode:
-    """Tell what lies between two suites; the exit code says whether anything does, if it is to."""
+def _compare(suites: Suites, words: tuple[str, ...], *, as_json: bool, use_exit_code: bool) -> ExitCode:
+    """Prints how two suites differ; with `use_exit_code` the exit code is 1 where they do."""
     with suites.opened(words[0]) as old, suites.opened(words[1]) as new:
-        _tell((*old.problems, *new.problems))
-        found = diff(old.suite, _cases(old), new.suite, _cases(new))
-        code = ExitCode.OK if found.is_empty or not told_apart else ExitCode.FAILED
+        _print_problems((*old.problems, *new.problems))
+        difference = diff(old.suite, _cases(old), new.suite, _cases(new))
+        code = ExitCode.OK if difference.is_empty or not use_exit_code else ExitCode.FAILED
         if as_json:
-            say_json(told.compared_json(old.suite, new.suite, found, int(code)))
+            echo_json(reports.compared_json(old.suite, new.suite, difference, int(code)))
         else:
-            show(told.compared(_called(old, words[0]), _called(new, words[1]), found))
+            show(reports.compared(_display_name(old, words[0]), _display_name(new, words[1]), difference))
     return code
 
 
-def _called(opened: Opened, word: str) -> str:
+def _display_name(opened_suite: OpenedSuite, word: str) -> str:
     """A version of the store by its name, a file as the user gave it."""
-    return word if opened.source is not None else f"{opened.suite.name} {opened.suite.version}"
+    return (
+        word if opened_suite.source is not None else f"{opened_suite.suite.name} {opened_suite.suite.version}"
+    )
 
 
-def _cases(opened: Opened) -> Iterator[Case]:
-    return (stored.case for stored in opened.cases())
+def _cases(opened_suite: OpenedSuite) -> Iterator[Case]:
+    return (stored_case.case for stored_case in opened_suite.cases())
 
 
 @command.command("export")
 @click.argument("name", metavar="NAME[@v2]")
-@click.option("--to", metavar="DIALECT", default="proctor", show_default=True, help="The dialect to write.")
+@click.option("--to", metavar="DIALECT", default="proctor", show_default=True, help="The format to write.")
 @click.option("-o", "--output", metavar="FILE", help="A file or folder to write to, instead of stdout.")
-@click.option("--lossy", is_flag=True, help="Leave out what DIALECT cannot say, and keep it as metadata.")
+@click.option("--lossy", is_flag=True, help="Leave out what DIALECT cannot express, and keep it as metadata.")
 @click.option("--force", is_flag=True, help="Replace files that are there.")
 @store_option
 @click.pass_context
 def export(ctx: click.Context, /, name: str, store: str | None, **options: object) -> int:
-    """Write a version to a file, in any dialect that is written.
+    """Write a version to a file, in any format that Proctor writes.
 
-    Dialect `proctor` can say all that a suite is: what is exported in it and saved again is the same version.
+    The format `proctor` can express everything: what is exported in it and saved again is the same version.
     """
     from proctor.cli.commands import convert
 
-    with open_store(store, must_exist=True) as opened:
-        suite = _version(opened, name)
+    with open_store(store, must_exist=True) as suite_store:
+        suite = _find_version(suite_store, name)
     word = f"{suite.name}@{suite.version}"
     code: int = ctx.invoke(convert.command, suite=word, store=store, dialect=None, **options)
     return code
@@ -225,60 +230,68 @@ def export(ctx: click.Context, /, name: str, store: str | None, **options: objec
 
 @command.command("delete")
 @click.argument("name", nargs=-1, required=True, metavar="NAME[@v2]...")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @store_option
 def delete(name: tuple[str, ...], yes: bool, store: str | None) -> None:
     """Forget a version, or every version of NAME, for good.
 
     A version that has runs stays until they are deleted. Its number is given to no other.
     """
-    with open_store(store, must_exist=True, writes=True) as opened:
+    with open_store(store, must_exist=True, writes=True) as suite_store:
         for word in name:
-            doomed = _doomed(opened, word)
-            _check_free(doomed)
-            what = ", ".join(f"{one.saved.suite.name} {one.saved.suite.version}" for one in doomed)
+            versions = _versions_to_delete(suite_store, word)
+            _check_without_runs(versions)
+            what = ", ".join(
+                f"{version.saved.suite.name} {version.saved.suite.version}" for version in versions
+            )
             if not yes:
                 if not sys.stdin.isatty():
-                    raise UsageError("Deleting asks first, and nobody can answer here. Add --yes.")
+                    raise UsageError(
+                        "Deleting needs a confirmation, and there is no terminal here. Add --yes."
+                    )
                 click.confirm(f"Delete {what}?", abort=True, err=True)
-            for one in doomed:
-                opened.forget(one.saved.suite.name, one.saved.suite.digest)
-            say(f"Deleted {what}.", err=True)
+            for version in versions:
+                suite_store.forget(version.saved.suite.name, version.saved.suite.digest)
+            echo(f"Deleted {what}.", err=True)
 
 
-def _doomed(store: Store, word: str) -> list[Kept]:
-    """The versions that a word names."""
-    suite = _version(store, word)
+def _versions_to_delete(store: Store, word: str) -> list[Kept]:
+    """Returns the versions that a word names."""
+    suite = _find_version(store, word)
     versions = kept(store, suite.name)
     if word == suite.name:
         return versions
-    return [one for one in versions if one.saved.suite.digest == suite.digest]
+    return [version for version in versions if version.saved.suite.digest == suite.digest]
 
 
-def _check_free(versions: list[Kept]) -> None:
-    held = [f"{one.saved.suite.version} has {counted(one.runs, 'run')}" for one in versions if one.runs]
-    if held:
+def _check_without_runs(versions: list[Kept]) -> None:
+    in_use = [
+        f"{version.saved.suite.version} has {counted(version.runs, 'run')}"
+        for version in versions
+        if version.runs
+    ]
+    if in_use:
         name = versions[0].saved.suite.name
         raise UsageError(
-            f"{name!r} cannot be deleted: {', '.join(held)}. Delete them first with `proctor runs delete`."
+            f"{name!r} cannot be deleted: {', '.join(in_use)}. Delete them first with `proctor runs delete`."
         )
 
 
-# --- words -------------------------------------------------------------------------------------------------
+# --- finding versions --------------------------------------------------------------------------------------
 
 
-def _version(store: Store, word: str) -> Suite:
-    """The version that a word names.
+def _find_version(store: Store, word: str) -> Suite:
+    """Find the version that a word names.
 
     Raises:
         UsageError: there is none.
     """
     suite = stored_suite(store, word)
     if suite is None:
-        raise _no_such(store, word)
+        raise _no_such_suite(store, word)
     return suite
 
 
-def _no_such(store: Store, name: str) -> UsageError:
-    names = sorted({one.suite.name for one in store.versions()})
+def _no_such_suite(store: Store, name: str) -> UsageError:
+    names = sorted({version.suite.name for version in store.versions()})
     return UsageError(f"There is no suite {name!r} in the store. {suggestion(name, names)}")

@@ -1,4 +1,4 @@
-"""`proctor targets`: who can be asked, and whether they answer."""
+"""`proctor targets`: lists the kinds of target and the targets file, and checks that targets answer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from proctor.targets import get_kind, iter_kinds
 from proctor.targets.targets_file import Listed
 
 _QUESTION = (Message(role="user", content="Reply with the word ready."),)
-_SHOWN = 60
+_MAX_SHOWN = 60
 
 
 @click.group("targets")
 def command() -> None:
-    """Show what can be asked, and try it with one call."""
+    """List the targets, and check with one call that they answer."""
 
 
 @command.command("list")
@@ -45,16 +45,18 @@ def list_targets() -> None:
     )
     names = Names(os.environ)
     if names.file is not None:
-        show(["", f"{names.file.path}:", *(_listed(one) for one in names.file.listed(os.environ))])
+        show(
+            ["", f"{names.file.path}:", *(_describe_entry(entry) for entry in names.file.listed(os.environ))]
+        )
         show(lines_of(names.file.warnings))
         if names.file.errors:
             raise SuiteError(names.file.errors)
 
 
-def _listed(one: Listed) -> str:
-    variables = ", ".join(f"{name} {'not set' if name in one.unset else 'set'}" for name in one.variables)
-    what = cut(one.what, _SHOWN)
-    return f"{padded(one_line(one.name), 22)}  {f'{one.kind} {what}'.strip()}" + (
+def _describe_entry(entry: Listed) -> str:
+    variables = ", ".join(f"{name} {'not set' if name in entry.unset else 'set'}" for name in entry.variables)
+    what = cut(entry.what, _MAX_SHOWN)
+    return f"{padded(one_line(entry.name), 22)}  {f'{entry.kind} {what}'.strip()}" + (
         f"  ({variables})" if variables else ""
     )
 
@@ -64,13 +66,13 @@ def _listed(one: Listed) -> str:
 @click.option("--timeout", "timeout_s", type=Number(0, min_open=True), default=30.0, show_default=True)
 @max_answer_bytes_option
 def check(target: tuple[str, ...], timeout_s: float, max_answer_bytes: int) -> int:
-    """Ask each TARGET one short question.
+    """Send each TARGET one short question.
 
-    Exit code 3 when one does not answer. Without TARGET every target of the targets file is asked.
+    Exit code 3 when one does not answer. Without TARGET every target of the targets file is checked.
     """
     names = Names(os.environ)
     params = Params(max_tokens=16)
-    specs = [(word, _named(names, word, params)) for word in target or names.names()]
+    specs = [(word, _find_spec(names, word, params)) for word in target or names.names()]
     if not specs:
         raise UsageError("Name a target, such as `proctor targets check local`: no targets.yaml names any.")
     code = ExitCode.OK
@@ -80,15 +82,15 @@ def check(target: tuple[str, ...], timeout_s: float, max_answer_bytes: int) -> i
             code = ExitCode.NOT_MEASURED
             show([f"{word}: no answer: {one_line(str(output))}"])
             continue
-        reported = f", reports itself as {one_line(output.model)}" if output.model else ""
+        reported_model = f", reports itself as {one_line(output.model)}" if output.model else ""
         answer = repr(" ".join(output.text.split())[:60])
-        took = f"in {milliseconds(output.latency_ms)}, cost {cost(output.cost_usd)}{reported}"
-        show([f"{word}: answered {answer} {took}"])
+        call_text = f"in {milliseconds(output.latency_ms)}, cost {cost(output.cost_usd)}{reported_model}"
+        show([f"{word}: answered {answer} {call_text}"])
     return code
 
 
-def _named(names: Names, word: str, params: Params) -> TargetSpec | SuiteError:
-    """A target, or what is wrong with it; the others can be asked all the same."""
+def _find_spec(names: Names, word: str, params: Params) -> TargetSpec | SuiteError:
+    """Returns a target, or what is wrong with it, so that the others are still checked."""
     names.names()  # a file that cannot be read is no matter of one target
     try:
         return names.spec(word, params)
@@ -100,14 +102,14 @@ def _answer(spec: TargetSpec, timeout_s: float, max_answer_bytes: int) -> Output
     """What a target answers to one short question, or why it does not."""
     prices_folder = store_path(None).parent
     try:
-        prompt = Prompt(messages=_QUESTION, case_id=_case_of(spec))
+        prompt = Prompt(messages=_QUESTION, case_id=_find_case_id(spec))
         calls = Settings(timeout_s=timeout_s, max_answer_bytes=max_answer_bytes)
         return asyncio.run(probe(spec, prompt, os.environ, calls=calls, prices_folder=prices_folder))
     except ProctorError as error:
         return error
 
 
-def _case_of(spec: TargetSpec) -> str:
+def _find_case_id(spec: TargetSpec) -> str:
     """A case that the target has an answer for: a recording and a script know only their own."""
     first_case = get_kind(spec).first_case
     return "check" if first_case is None else first_case(spec.model)

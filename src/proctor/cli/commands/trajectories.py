@@ -1,4 +1,4 @@
-"""`proctor trajectories`: what search loops tried, repeated and reached."""
+"""`proctor trajectories`: shows what search loops tried, repeated and reached."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.jsonl_tables import Table, give, labels_of, reading, tell_dropped
+from proctor.cli.jsonl_tables import Table, labels_of, open_input, warn_dropped, write_outputs
 from proctor.cli.output_files import check_outputs, output_option
 from proctor.errors import ExitCode, NothingSelected
 from proctor.reports.formatting import NONE, percent
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Named = Mapping[str, "Trajectory"]
 
-WIDEST_CURVE = 40
+_MAX_CURVE_WIDTH = 40
 _STEPS = "▁▂▃▄▅▆▇█"
 
 
@@ -38,7 +38,7 @@ _STEPS = "▁▂▃▄▅▆▇█"
     metavar="N",
     default=10,
     show_default=True,
-    help="So many knobs and modes.",
+    help="List at most N knobs and modes.",
 )
 @click.option("--json", "as_data", is_flag=True, help="Print one JSON object, with every knob and mode.")
 @output_option
@@ -55,30 +55,34 @@ def command(
 
     A line of FILE (- is stdin) is {"iter": 3, "proposal": {"knob": "lr", "new_value": 0.1}, "decision":
     "keep", "val_bpb": 1.31}; the first may be a header with "baseline_val_bpb". Lines that cannot be used
-    are told and left out. Exit codes: 4 for a file that cannot be read, 5 for one in which nothing can be
+    are reported and left out. Exit codes: 4 for a file that cannot be read, 5 for one in which nothing can be
     used.
 
     \b
     proctor trajectories search.jsonl --score-field loss -o search.svg
     """  # noqa: D301  # click wants the character \b itself
     check_outputs(output, inputs=file)
-    named = {path: _read(path, score_field, higher_is_better) for path in dict.fromkeys(file)}
-    found = [{"path": path, **one.summary(window=window)} for path, one in named.items()]
-    data = {"trajectories": found, "exit_code": int(ExitCode.OK)}
-    tables = list(_tables(named, window, top))
-    give(output, as_data=as_data, chart=lambda: _chart(named), data=data, tables=tables)
+    trajectories = {path: _read(path, score_field, higher_is_better) for path in dict.fromkeys(file)}
+    summaries = [
+        {"path": path, **trajectory.summary(window=window)} for path, trajectory in trajectories.items()
+    ]
+    data = {"trajectories": summaries, "exit_code": int(ExitCode.OK)}
+    tables = list(_tables(trajectories, window, top))
+    write_outputs(output, as_data=as_data, chart=lambda: _chart(trajectories), data=data, tables=tables)
     return ExitCode.OK
 
 
 def _read(path: str, score_field: str, higher_is_better: bool) -> Trajectory:
     from proctor.eval.trajectory import Trajectory
 
-    with reading(path) as where:
-        found = Trajectory.from_jsonl(where, score_field=score_field, lower_is_better=not higher_is_better)
-        fields = "" if found.iters else ", ".join(_fields_of_numbers(where))
-    tell_dropped(path, found.dropped)
-    if found.iters:
-        return found
+    with open_input(path) as where:
+        trajectory = Trajectory.from_jsonl(
+            where, score_field=score_field, lower_is_better=not higher_is_better
+        )
+        fields = "" if trajectory.iters else ", ".join(_fields_of_numbers(where))
+    warn_dropped(path, trajectory.dropped)
+    if trajectory.iters:
+        return trajectory
     raise NothingSelected(
         f"{path}: error: No iteration with a {score_field!r} is in it. "
         + (
@@ -101,107 +105,133 @@ def _fields_of_numbers(path: str) -> list[str]:
     return [one_line(name) for name, _ in counts.most_common(9) if name != "iter"][:8]
 
 
-def _chart(named: Named) -> Any:
-    if len(named) == 1:
-        return next(iter(named.values())).chart()
+def _chart(trajectories: Named) -> Any:
+    if len(trajectories) == 1:
+        return next(iter(trajectories.values())).chart()
     from proctor.eval.trajectory import best_chart
 
-    return best_chart(dict(zip(labels_of(named), named.values(), strict=True)))
+    return best_chart(dict(zip(labels_of(trajectories), trajectories.values(), strict=True)))
 
 
 # --- tables ------------------------------------------------------------------------------------------------
 
 
-def _tables(named: Named, window: int | None, top: int) -> Iterator[Table]:
-    names = labels_of(named)
-    yield Table("", [["", *names], *_figures(list(named.values()))])
-    field = one_line(next(iter(named.values())).score_field)
-    curves = _curves(list(named.values()))
+def _tables(trajectories: Named, window: int | None, top: int) -> Iterator[Table]:
+    names = labels_of(trajectories)
+    yield Table("", [["", *names], *_figures(list(trajectories.values()))])
+    field = one_line(next(iter(trajectories.values())).score_field)
+    curves = _curves(list(trajectories.values()))
     yield Table(
         f"Best {field} so far", [["", "first", "", "last"], *map(list, zip(names, *curves, strict=True))]
     )
-    knobs = sum((Counter(one.knob_coverage()) for one in named.values()), Counter())
+    knobs = sum((Counter(trajectory.knob_coverage()) for trajectory in trajectories.values()), Counter())
     if knobs:
-        yield Table(_title("Knobs", len(knobs), top), [["knob", *names], *_knobs(named, knobs, top)])
-        yield _modes(named, names, top)
+        yield Table(_title("Knobs", len(knobs), top), [["knob", *names], *_knobs(trajectories, knobs, top)])
+        yield _modes(trajectories, names, top)
     if window is not None:
-        rows = list(_windows(list(named.values()), window))
+        rows = list(_windows(list(trajectories.values()), window))
         yield Table(f"Repeats in each {window} iterations", [["places", *names], *rows])
 
 
-def _figures(all_of: Sequence[Trajectory]) -> Iterator[list[str]]:
-    best = [one.best() for one in all_of]
-    yield ["iterations", *(f"{len(one.iters):,}" for one in all_of)]
-    yield ["baseline", *(_number(one.baseline) for one in all_of)]
-    yield ["best score", *(NONE if one is None else _number(one.score) for one in best)]
-    yield ["  at iteration", *(NONE if one is None else str(one.iter) for one in best)]
-    yield ["  by", *(NONE if one is None or not one.knob else _proposal(one.knob, one.value) for one in best)]
-    yield ["kept", *(f"{len(one.keeps()):,}" for one in all_of)]
-    yield ["repeat rate", *(percent(one.repeat_rate()) for one in all_of)]
-    yield ["knobs tried", *(f"{len(one.knob_coverage()):,}" for one in all_of)]
-    if any(one.unmeasured() for one in all_of):
-        yield ["scores that are not finite", *(f"{len(one.unmeasured()):,}" for one in all_of)]
-    for stage in dict.fromkeys(stage for one in all_of for stage in one.other_stages):
-        yield [f"rows {one_line(stage)!r}", *(f"{one.other_stages.get(stage, 0):,}" for one in all_of)]
-    yield ["dropped lines", *(f"{len(one.dropped):,}" for one in all_of)]
+def _figures(trajectories: Sequence[Trajectory]) -> Iterator[list[str]]:
+    best = [trajectory.best() for trajectory in trajectories]
+    yield ["iterations", *(f"{len(trajectory.iters):,}" for trajectory in trajectories)]
+    yield ["baseline", *(_number(trajectory.baseline) for trajectory in trajectories)]
+    yield ["best score", *(NONE if trajectory is None else _number(trajectory.score) for trajectory in best)]
+    yield ["  at iteration", *(NONE if trajectory is None else str(trajectory.iter) for trajectory in best)]
+    yield [
+        "  by",
+        *(
+            NONE
+            if trajectory is None or not trajectory.knob
+            else _proposal(trajectory.knob, trajectory.value)
+            for trajectory in best
+        ),
+    ]
+    yield ["kept", *(f"{len(trajectory.keeps()):,}" for trajectory in trajectories)]
+    yield ["repeat rate", *(percent(trajectory.repeat_rate()) for trajectory in trajectories)]
+    yield ["knobs tried", *(f"{len(trajectory.knob_coverage()):,}" for trajectory in trajectories)]
+    if any(trajectory.unmeasured() for trajectory in trajectories):
+        yield [
+            "scores that are not finite",
+            *(f"{len(trajectory.unmeasured()):,}" for trajectory in trajectories),
+        ]
+    for stage in dict.fromkeys(stage for trajectory in trajectories for stage in trajectory.other_stages):
+        yield [
+            f"rows {one_line(stage)!r}",
+            *(f"{trajectory.other_stages.get(stage, 0):,}" for trajectory in trajectories),
+        ]
+    yield ["dropped lines", *(f"{len(trajectory.dropped):,}" for trajectory in trajectories)]
 
 
-def _curves(all_of: Sequence[Trajectory]) -> tuple[list[str], list[str], list[str]]:
+def _curves(trajectories: Sequence[Trajectory]) -> tuple[list[str], list[str], list[str]]:
     """The first best of each, its curve and its last; all curves are drawn on one scale."""
-    bests = [[score for score in one.cumulative_best() if isfinite(score)] for one in all_of]
+    bests = [
+        [score for score in trajectory.cumulative_best() if isfinite(score)] for trajectory in trajectories
+    ]
     ends = [(scores[0], scores[-1]) if scores else (None, None) for scores in bests]
-    known = [score for scores in bests for score in scores]
-    low, high = (min(known), max(known)) if known else (0.0, 0.0)
-    width = min(WIDEST_CURVE, max(map(len, bests)))
+    all_scores = [score for scores in bests for score in scores]
+    low, high = (min(all_scores), max(all_scores)) if all_scores else (0.0, 0.0)
+    width = min(_MAX_CURVE_WIDTH, max(map(len, bests)))
     curves = [_curve(scores, low, high).ljust(width) for scores in bests]
     return [_number(first) for first, _ in ends], curves, [_number(last) for _, last in ends]
 
 
 def _curve(scores: Sequence[float], low: float, high: float) -> str:
     """Scores as a row of blocks, the highest score as the highest block; long rows are thinned."""
-    count = min(WIDEST_CURVE, len(scores))
-    shown = (scores[(place + 1) * len(scores) // count - 1] for place in range(count))
+    count = min(_MAX_CURVE_WIDTH, len(scores))
+    thinned = (scores[(step + 1) * len(scores) // count - 1] for step in range(count))
     span = high - low
-    return "".join(_STEPS[round((score / 2 - low / 2) / (span / 2) * 7) if span else 0] for score in shown)
+    return "".join(_STEPS[round((score / 2 - low / 2) / (span / 2) * 7) if span else 0] for score in thinned)
 
 
-def _knobs(named: Named, knobs: Mapping[str, int], top: int) -> Iterator[list[str]]:
-    coverage = [one.knob_coverage() for one in named.values()]
-    for knob in _most(knobs, top):
+def _knobs(trajectories: Named, knobs: Mapping[str, int], top: int) -> Iterator[list[str]]:
+    coverage = [trajectory.knob_coverage() for trajectory in trajectories.values()]
+    for knob in _most_frequent(knobs, top):
         yield [one_line(knob), *(f"{counts.get(knob, 0):,}" for counts in coverage)]
 
 
-def _modes(named: Named, names: Sequence[str], top: int) -> Table:
+def _modes(trajectories: Named, names: Sequence[str], top: int) -> Table:
     from proctor.eval.trajectory import Mode
 
-    counted = [{Mode(row["knob"], row["value"]): row for row in one.modes()} for one in named.values()]
+    modes_by_file = [
+        {Mode(row["knob"], row["value"]): row for row in trajectory.modes()}
+        for trajectory in trajectories.values()
+    ]
     totals: Counter[Mode] = Counter()
-    for modes in counted:
+    for modes in modes_by_file:
         totals.update({mode: row["n"] for mode, row in modes.items()})
     rows = [
         [
             _proposal(*mode),
             *(
                 f"{modes[mode]['n']:,} ({percent(modes[mode]['share'])})" if mode in modes else "0"
-                for modes in counted
+                for modes in modes_by_file
             ),
         ]
-        for mode in _most(totals, top)
+        for mode in _most_frequent(totals, top)
     ]
     return Table(_title("Modes", len(totals), top), [["knob = value", *names], *rows])
 
 
-def _windows(all_of: Sequence[Trajectory], window: int) -> Iterator[list[str]]:
-    parts = [one.repeat_rate(window=window) for one in all_of]
-    longest = max(parts, key=len)
-    for place, part in enumerate(longest):
-        there = (parts_of[place] if place < len(parts_of) else None for parts_of in parts)
-        last = max(parts_of[place]["last"] for parts_of in parts if place < len(parts_of))
-        yield [f"{part['first']}–{last}", *(percent(one["rate"]) if one else NONE for one in there)]
+def _windows(trajectories: Sequence[Trajectory], window: int) -> Iterator[list[str]]:
+    windows = [trajectory.repeat_rate(window=window) for trajectory in trajectories]
+    longest = max(windows, key=len)
+    for index, longest_window in enumerate(longest):
+        column_windows = (
+            windows_of_file[index] if index < len(windows_of_file) else None for windows_of_file in windows
+        )
+        last = max(
+            windows_of_file[index]["last"] for windows_of_file in windows if index < len(windows_of_file)
+        )
+        yield [
+            f"{longest_window['first']}–{last}",
+            *(percent(trajectory["rate"]) if trajectory else NONE for trajectory in column_windows),
+        ]
 
 
-def _most(counts: Mapping[Any, int], top: int) -> list[Any]:
-    return [one for one, _ in Counter(counts).most_common(top)]
+def _most_frequent(counts: Mapping[Any, int], top: int) -> list[Any]:
+    return [key for key, _ in Counter(counts).most_common(top)]
 
 
 def _title(what: str, count: int, top: int) -> str:
@@ -213,5 +243,5 @@ def _number(value: float | None) -> str:
 
 
 def _proposal(knob: str, value: Any) -> str:
-    written = one_line(f"{knob} = {json.dumps(value, ensure_ascii=False)}")
-    return written if len(written) <= 50 else f"{written[:49]}…"
+    text = one_line(f"{knob} = {json.dumps(value, ensure_ascii=False)}")
+    return text if len(text) <= 50 else f"{text[:49]}…"

@@ -1,4 +1,4 @@
-"""`proctor validate`: every error and warning of suites, and nothing asked."""
+"""`proctor validate`: prints every error and warning of suites; no request is sent."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from proctor.cli.config_defaults import Configured, config_of
-from proctor.cli.echo import say, say_json
+from proctor.cli.config_defaults import ConfigDefaultsCommand, load_cli_config
+from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import is_saved, show, tell_located
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode
@@ -16,11 +16,11 @@ from proctor.lint.linter import check_codes
 from proctor.plurals import counted
 from proctor.reports.problems import lines_of
 from proctor.reports.runs import json
-from proctor.services.suites.path_arguments import Locator
+from proctor.services.suites.suite_argument import Locator
 from proctor.services.suites.validate import Checked, check, files_of
 
 
-class _TakingFiles(Configured):
+class _CommandWithFileList(ConfigDefaultsCommand):
     """A command whose `--against` takes all words up to the next flag, as a shell writes a glob out."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -29,21 +29,21 @@ class _TakingFiles(Configured):
 
 
 def _spread(args: list[str], flag: str) -> list[str]:
-    made: list[str] = []
-    taking = False
-    for place, word in enumerate(args):
+    words: list[str] = []
+    is_file_list = False
+    for index, word in enumerate(args):
         if word == "--":
-            return made + args[place:]
-        if taking and not word.startswith("-"):
-            if made[-1] != flag:
-                made.append(flag)
+            return words + args[index:]
+        if is_file_list and not word.startswith("-"):
+            if words[-1] != flag:
+                words.append(flag)
         else:
-            taking = word == flag or word.startswith(f"{flag}=")
-        made.append(word)
-    return made
+            is_file_list = word == flag or word.startswith(f"{flag}=")
+        words.append(word)
+    return words
 
 
-@click.command("validate", cls=_TakingFiles)
+@click.command("validate", cls=_CommandWithFileList)
 @click.argument("suite", nargs=-1, required=True)
 @click.option(
     "--strict", is_flag=True, help="Warnings, and files in a folder that no format recognises, are errors."
@@ -55,7 +55,7 @@ def _spread(args: list[str], flag: str) -> list[str]:
     metavar="FILE…",
     help="Look for the cases in other text: files or folders, all up to the next flag.",
 )
-@click.option("--dialect", metavar="D", help="The suites' dialect, instead of finding it from the content.")
+@click.option("--dialect", metavar="D", help="The suites' format (default: detected from the content).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
 def command(
     suite: tuple[str, ...],
@@ -72,7 +72,7 @@ def command(
     """
     check_codes(ignored)
     others = files_of(against)
-    config = config_of()
+    config = load_cli_config()
     locator = Locator(
         is_saved=is_saved(None), environ=os.environ, config=config, dialect=dialect, strict=strict
     )
@@ -80,8 +80,8 @@ def command(
     for located in words:
         tell_located(located)
     paths = dict.fromkeys(path for located in words for path in located.paths)
-    progress = Progress(quiet=False, say=say)
-    checked = [
+    progress = Progress(quiet=False, write_line=echo)
+    results = [
         check(
             path,
             dialect=dialect,
@@ -93,34 +93,34 @@ def command(
         for path in paths
     ]
     unrecognised = dict.fromkeys(problem for located in words for problem in located.problems)
-    checked += [Checked(problem.path, None, (problem,)) for problem in unrecognised]
-    wrong = any(one.of_level("error") or (strict and one.problems) for one in checked)
+    results += [Checked(problem.path, None, (problem,)) for problem in unrecognised]
+    wrong = any(result.of_level("error") or (strict and result.problems) for result in results)
     code = ExitCode.USAGE if wrong else ExitCode.OK
     if as_json:
-        say_json(json.validation([_row(one) for one in checked], code))
+        echo_json(json.validation([_row(result) for result in results], code))
         return code
-    for one in checked:
-        for line in lines_of(one.problems):
-            say(line, err=True)
-    show(_line(one) for one in checked)
+    for result in results:
+        for line in lines_of(result.problems):
+            echo(line, err=True)
+    show(_line(result) for result in results)
     return code
 
 
-def _row(one: Checked) -> dict[str, Any]:
-    suite = one.loaded.suite if one.loaded else None
+def _row(result: Checked) -> dict[str, Any]:
+    suite = result.loaded.suite if result.loaded else None
     return {
-        "path": one.path,
+        "path": result.path,
         "dialect": suite.dialect if suite else None,
         "cases": suite.case_count if suite else 0,
-        "errors": [json.problem_row(problem) for problem in one.of_level("error")],
-        "warnings": [json.problem_row(problem) for problem in one.of_level("warning")],
+        "errors": [json.problem_row(problem) for problem in result.of_level("error")],
+        "warnings": [json.problem_row(problem) for problem in result.of_level("warning")],
     }
 
 
-def _line(one: Checked) -> str:
-    errors, warnings = len(one.of_level("error")), len(one.of_level("warning"))
+def _line(result: Checked) -> str:
+    errors, warnings = len(result.of_level("error")), len(result.of_level("warning"))
     counts = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
-    if one.loaded is None:
-        return f"{one.path}: {counts}"
-    suite = one.loaded.suite
-    return f"{one.path}: {counted(suite.case_count, 'case')} of dialect {suite.dialect}, {counts}"
+    if result.loaded is None:
+        return f"{result.path}: {counts}"
+    suite = result.loaded.suite
+    return f"{result.path}: {counted(suite.case_count, 'case')} of dialect {suite.dialect}, {counts}"

@@ -1,4 +1,4 @@
-"""`proctor verify`: bundles checked, and their numbers derived again."""
+"""`proctor verify`: checks bundles, and derives their numbers again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from proctor.bundles.trust_store import trusted
-from proctor.cli.echo import say_json, tell
+from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import keys_option, keys_path, show
 from proctor.errors import BundleError, ExitCode, ProctorError
 from proctor.model import Standing
@@ -30,13 +30,13 @@ from proctor.verdicts import worst
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @keys_option
 def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, keys: str | None) -> int:
-    """Check every byte of each BUNDLE and derive its number again.
+    """Check every byte of each BUNDLE and recompute its pass rate.
 
-    BUNDLE is a folder or an archive that `proctor attest` wrote, or the proof of one trial. Checked are the
-    list of files, all hashes, the signatures, both trees, and that every trial is there. Answers are graded
-    again where a grader asks nobody; nothing in a bundle is ever run.
+    BUNDLE is a folder or an archive that `proctor attest` wrote, or the proof of one trial. The check covers
+    the list of files, all hashes, the signatures, both trees, and that no trial is missing. Answers are
+    graded again where a grader calls no model; nothing in a bundle is ever run.
 
-    Exit code 1 means that something is wrong, and the first thing that is; 4 that there is no bundle.
+    Exit code 1 means that the bundle is wrong (the first defect is printed), 4 that there is no bundle.
 
     \b
     proctor verify bundle.zip
@@ -45,48 +45,52 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
     rows: list[dict[str, Any]] = []
     errors: list[dict[str, Any]] = []
     codes = [ExitCode.OK]
-    for place, path in enumerate(bundles):
-        held: list[str] = []
+    for index, path in enumerate(bundles):
+        passed_checks: list[str] = []
         try:
-            found = _verified(path, keys, held.append)
-            rows.append({**_row(found), "checks": held})
+            verification = _verify(path, keys, passed_checks.append)
+            rows.append({**_row(verification), "checks": passed_checks})
             if not as_json:
-                show([*([""] if place else []), *_lines(found)])
-            if require_signature and found.standing != "trusted":
-                said = _STANDINGS[found.standing]
-                raise BundleError(f"{path} is {said}, and --require-signature wants a key that you trust.")
+                show([*([""] if index else []), *_lines(verification)])
+            if require_signature and verification.standing != "trusted":
+                standing_text = _STANDING_TEXTS[verification.standing]
+                raise BundleError(
+                    f"{path} is {standing_text}, and --require-signature wants a key that you trust."
+                )
         except ProctorError as error:
             codes.append(error.exit_code)
-            errors.append({"path": path, "code": _code(error), "message": str(error), "checks": held})
-            tell(f"proctor: error: {one_line(str(error))}")
+            errors.append(
+                {"path": path, "code": _code(error), "message": str(error), "checks": passed_checks}
+            )
+            echo_err(f"proctor: error: {one_line(str(error))}")
     code = worst(codes)
     if as_json:
-        say_json(json.dumps({"bundles": rows, "errors": errors, "exit_code": int(code)}, indent=2))
+        echo_json(json.dumps({"bundles": rows, "errors": errors, "exit_code": int(code)}, indent=2))
     return code
 
 
-_LONGEST = 400
+_MAX_LINE_LENGTH = 400
 """The most characters of a line that lists what a bundle may have any number of."""
-_COUNTING = ("repeats", "min_pass_rate", "allow_errors", "judge_repeats", "judge_rule")
-_USUAL = {
+_RELEVANT_SETTINGS = ("repeats", "min_pass_rate", "allow_errors", "judge_repeats", "judge_rule")
+_DEFAULTS = {
     "repeats_rule": "each",
     "allow_errors": 0,
     "judge_repeats": 1,
     "judge_rule": "majority",
     "split": "all",
 }
-"""What need not be said."""
-_STANDINGS = {
+"""Values that are not printed."""
+_STANDING_TEXTS = {
     "unknown": "signed by an unknown key",
     "unsigned": "unsigned",
 }
 
 
-def _verified(path: str, keys: str | None, held: Callable[[str], None]) -> Verified | VerifiedProof:
-    known = trusted(keys_path(keys))
+def _verify(path: str, keys: str | None, on_check: Callable[[str], None]) -> Verified | VerifiedProof:
+    trusted_keys = trusted(keys_path(keys))
     if may_be_proof(path):
-        return verify_proof(path, known)
-    return verify(path, known, tell, held)
+        return verify_proof(path, trusted_keys)
+    return verify(path, trusted_keys, echo_err, on_check)
 
 
 def _code(error: ProctorError) -> str:
@@ -96,118 +100,126 @@ def _code(error: ProctorError) -> str:
 # --- for people --------------------------------------------------------------------------------------------
 
 
-def _lines(found: Verified | VerifiedProof) -> Iterator[str]:
-    return _lines_of_proof(found) if isinstance(found, VerifiedProof) else _lines_of_bundle(found)
+def _lines(verification: Verified | VerifiedProof) -> Iterator[str]:
+    return (
+        _proof_lines(verification) if isinstance(verification, VerifiedProof) else _bundle_lines(verification)
+    )
 
 
-def _lines_of_bundle(found: Verified) -> Iterator[str]:
-    statement = found.statement
-    whole = "every score, verdict and number follows from the answers"
-    if found.recounted or found.hidden:
-        whole = "all that could be derived again is right"
-    yield from _open_question(found.standing)
-    yield f"{one_line(found.path)} holds: {whole}."
+def _bundle_lines(verification: Verified) -> Iterator[str]:
+    statement = verification.statement
+    summary = "every score, verdict and number follows from the answers"
+    if verification.recounted or verification.hidden:
+        summary = "all that could be derived again is right"
+    yield from _open_question(verification.standing)
+    yield f"{one_line(verification.path)} holds: {summary}."
     yield ""
     yield f"{'':9}{'passed':>8}{'total':>8}{'rate':>9}   95% interval"
     for split, claim in statement.claims.items():
         rate, ends = percent(claim.pass_rate), interval(claim.ci95)
         yield f"{split:9}{claim.passed:8,}{claim.total:8,}{rate:>9}   {ends}, n={claim.cases:,} cases"
     yield ""
-    yield from _told(statement)
-    yield f"cases      {_asked(found)}"
-    if found.run.suite.split_rule is not None:
-        yield f"looks      {_looks(statement)}"
-    yield from _answered(found)
-    yield f"derived    {found.graded_again:,} scores, by grading the answers again"
-    if found.recounted:
-        counts = _clipped(", ".join(f"{name} {count:,}" for name, count in found.recounted.items()))
-        yield f"recounted  {sum(found.recounted.values()):,} scores as they stand: {counts}"
-    for sentence in found.unverified:
+    yield from _describe_run(statement)
+    yield f"cases      {_describe_cases(verification)}"
+    if verification.run.suite.split_rule is not None:
+        yield f"accesses   {_describe_looks(statement)}"
+    yield from _describe_sources(verification)
+    yield f"derived    {verification.graded_again:,} scores, by grading the answers again"
+    if verification.recounted:
+        counts = _clip(", ".join(f"{name} {count:,}" for name, count in verification.recounted.items()))
+        yield f"recounted  {sum(verification.recounted.values()):,} scores as they stand: {counts}"
+    for sentence in verification.unverified:
         yield f"not known  {sentence}"
-    yield from _signed(found.standing, found.signatures)
+    yield from _describe_signatures(verification.standing, verification.signatures)
 
 
-def _lines_of_proof(found: VerifiedProof) -> Iterator[str]:
-    proved = found.proved
+def _proof_lines(verification: VerifiedProof) -> Iterator[str]:
+    proved = verification.proved
     trial = proved.trial.trial
-    which = f"case {one_line(trial.case_id)}" + (f", repeat {trial.repeat}" if trial.repeat else "")
-    yield from _open_question(found.standing)
-    yield f"{one_line(found.path)} holds: this trial is in the bundle that it names."
+    trial_name = f"case {one_line(trial.case_id)}" + (f", repeat {trial.repeat}" if trial.repeat else "")
+    yield from _open_question(verification.standing)
+    yield f"{one_line(verification.path)} holds: this trial is in the bundle that it names."
     yield ""
-    yield f"trial      {which}: {proved.trial.verdict.value}"
-    yield from _told(proved.statement)
-    yield from _signed(found.standing, found.signatures)
+    yield f"trial      {trial_name}: {proved.trial.verdict.value}"
+    yield from _describe_run(proved.statement)
+    yield from _describe_signatures(verification.standing, verification.signatures)
 
 
 def _open_question(standing: Standing) -> Iterator[str]:
-    """What a missing signature leaves open, in one line."""
+    """Yields one line on what a missing signature leaves open."""
     if standing != "trusted":
         yield (
-            f"{_STANDINGS[standing].capitalize()}: anyone could have made all of it, so nothing shows "
+            f"{_STANDING_TEXTS[standing].capitalize()}: anyone could have made all of it, so nothing shows "
             "whether this target gave these answers, or when."
         )
 
 
-def _told(statement: Statement) -> Iterator[str]:
+def _describe_run(statement: Statement) -> Iterator[str]:
     suite, target = statement.suite, statement.target
-    began, ended = (
+    start, end = (
         utc(moment.replace(microsecond=0)) for moment in (statement.started_at, statement.finished_at)
     )
-    yield f"run        {one_line(statement.run)}, {began} to {ended}"
+    yield f"run        {one_line(statement.run)}, {start} to {end}"
     yield f"suite      {one_line(f'{suite.name} {suite.version or str()}')}, {one_line(suite.digest)}"
     yield f"target     {one_line(target.name)}, {one_line(target.digest)}"
 
 
-def _asked(found: Verified) -> str:
-    """How many cases were asked, and all that decides which these are and when they pass."""
-    run, asked = found.run, found.statement.claims["all"].cases
+def _describe_cases(verification: Verified) -> str:
+    """Returns how many cases were run, and every setting that decides which, and when they pass."""
+    run, case_count = verification.run, verification.statement.claims["all"].cases
     settings, suite, rule = run.settings, run.suite, run.suite.split_rule
     rules = [] if rule is None else [f"held out {rule.ratio:g} by {rule.method}, seed {rule.seed}"]
-    if asked < suite.case_count and not (run.seat.alone and run.seat.first):
+    if case_count < suite.case_count and not (run.seat.alone and run.seat.first):
         rules.append("others were for other targets of the same command")
     threshold = suite.pass_rule.threshold if settings.threshold is None else settings.threshold
-    given: dict[str, Any] = {"repeats_rule": suite.repeats_rule, "threshold": threshold}
-    given |= {name: getattr(settings, name) for name in _COUNTING} | asdict(settings.selection)
+    values: dict[str, Any] = {"repeats_rule": suite.repeats_rule, "threshold": threshold}
+    values |= {name: getattr(settings, name) for name in _RELEVANT_SETTINGS} | asdict(settings.selection)
     rules += [
         f"{name.replace('_', ' ')} {', '.join(value) if isinstance(value, tuple) else value}"
-        for name, value in given.items()
-        if value not in (None, ()) and _USUAL.get(name) != value
+        for name, value in values.items()
+        if value not in (None, ()) and _DEFAULTS.get(name) != value
     ]
-    return _clipped("; ".join((f"{asked:,} of {suite.case_count:,} were asked", *rules)))
+    return _clip("; ".join((f"{case_count:,} of {suite.case_count:,} were run", *rules)))
 
 
-def _answered(found: Verified) -> Iterator[str]:
+def _describe_sources(verification: Verified) -> Iterator[str]:
     """Whose answers and judgments were not made by the target in this run."""
-    if found.taken_over:
-        of = "earlier runs" if found.run.regrade_of is None else f"run {found.run.regrade_of}, graded again"
-        yield f"answers    {found.taken_over:,} are those of {one_line(of)}"
-    if found.run.judges:
-        names = dict.fromkeys(spec.name for spec in judges_of(found.run))
-        yield f"judges     {_clipped(', '.join(names))}"
+    if verification.taken_over:
+        origin = (
+            "earlier runs"
+            if verification.run.regrade_of is None
+            else f"run {verification.run.regrade_of}, graded again"
+        )
+        yield f"answers    {verification.taken_over:,} are those of {one_line(origin)}"
+    if verification.run.judges:
+        names = dict.fromkeys(spec.name for spec in judges_of(verification.run))
+        yield f"judges     {_clip(', '.join(names))}"
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     line = one_line(text)
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return line if len(line) <= _MAX_LINE_LENGTH else f"{line[: _MAX_LINE_LENGTH - 1]}…"
 
 
-def _looks(statement: Statement) -> str:
+def _describe_looks(statement: Statement) -> str:
     looks = statement.looks
     if not looks.rate + looks.reveal:
-        return "none at the suite's holdout before the run, as its maker says"
+        return "none to the suite's holdout before the run, according to its maker"
     return (
-        f"{looks.rate:,} at the holdout's pass rate before the run, {looks.reveal:,} at what is sealed, "
-        "as its maker says"
+        f"{looks.rate:,} to the holdout's pass rate before the run, {looks.reveal:,} to hidden cases, "
+        "according to its maker"
     )
 
 
-def _signed(standing: Standing, signatures: tuple[CheckedSignature, ...]) -> Iterator[str]:
-    for one in sorted(signatures, key=lambda one: one.name is not None):  # what decides stands last
-        if one.name is not None:
-            yield f"signature  signed by a trusted key ({one_line(one.name)}, {one.id})"
+def _describe_signatures(standing: Standing, signatures: tuple[CheckedSignature, ...]) -> Iterator[str]:
+    for signature in sorted(
+        signatures, key=lambda signature: signature.name is not None
+    ):  # what decides stands last
+        if signature.name is not None:
+            yield f"signature  signed by a trusted key ({one_line(signature.name)}, {signature.id})"
         else:
-            said = "consistent, but anybody could have made this key"
-            yield f"signature  signed by an unknown key ({one.id}): {said}"
+            warning = "consistent, but anybody could have made this key"
+            yield f"signature  signed by an unknown key ({signature.id}): {warning}"
     if standing == "unsigned":
         yield "signature  unsigned: consistent, but anyone could have made it"
 
@@ -215,9 +227,9 @@ def _signed(standing: Standing, signatures: tuple[CheckedSignature, ...]) -> Ite
 # --- for programs ------------------------------------------------------------------------------------------
 
 
-def _row(found: Verified | VerifiedProof) -> dict[str, Any]:
-    if isinstance(found, VerifiedProof):
-        proved = found.proved
+def _row(verification: Verified | VerifiedProof) -> dict[str, Any]:
+    if isinstance(verification, VerifiedProof):
+        proved = verification.proved
         trial = proved.trial.trial
         own = {
             "proof_of": {
@@ -226,34 +238,39 @@ def _row(found: Verified | VerifiedProof) -> dict[str, Any]:
                 "verdict": proved.trial.verdict.value,
             }
         }
-        return {"path": found.path, **own, **_row_of(proved.statement), **_row_of_signatures(found)}
-    statement = found.statement
+        return {
+            "path": verification.path,
+            **own,
+            **_statement_row(proved.statement),
+            **_signature_rows(verification),
+        }
+    statement = verification.statement
     return {
-        "path": found.path,
+        "path": verification.path,
         "kind": statement.kind,
         "result": statement.result,
-        **_row_of(statement),
+        **_statement_row(statement),
         "split": statement.split,
-        "suite_cases": found.run.suite.case_count,
-        "settings": to_builtins(found.run.settings),
-        "split_rule": to_builtins(found.run.suite.split_rule),
-        "pass_rule": to_builtins(found.run.suite.pass_rule),
-        "repeats_rule": found.run.suite.repeats_rule,
-        "seat": to_builtins(found.run.seat),
-        "judges": [spec.name for spec in judges_of(found.run)],
-        "regrade_of": found.run.regrade_of,
-        "taken_over": found.taken_over,
-        "claims": {split: _row_of_claim(claim) for split, claim in statement.claims.items()},
+        "suite_cases": verification.run.suite.case_count,
+        "settings": to_builtins(verification.run.settings),
+        "split_rule": to_builtins(verification.run.suite.split_rule),
+        "pass_rule": to_builtins(verification.run.suite.pass_rule),
+        "repeats_rule": verification.run.suite.repeats_rule,
+        "seat": to_builtins(verification.run.seat),
+        "judges": [spec.name for spec in judges_of(verification.run)],
+        "regrade_of": verification.run.regrade_of,
+        "taken_over": verification.taken_over,
+        "claims": {split: _claim_row(claim) for split, claim in statement.claims.items()},
         "looks": {"rate": statement.looks.rate, "reveal": statement.looks.reveal},
-        "graded_again": found.graded_again,
-        "recounted": found.recounted,
-        "hidden": found.hidden,
-        "unverified": list(found.unverified),
-        **_row_of_signatures(found),
+        "graded_again": verification.graded_again,
+        "recounted": verification.recounted,
+        "hidden": verification.hidden,
+        "unverified": list(verification.unverified),
+        **_signature_rows(verification),
     }
 
 
-def _row_of(statement: Statement) -> dict[str, Any]:
+def _statement_row(statement: Statement) -> dict[str, Any]:
     return {
         "run": statement.run,
         "group": statement.group,
@@ -267,10 +284,10 @@ def _row_of(statement: Statement) -> dict[str, Any]:
     }
 
 
-def _row_of_claim(claim: Claim) -> dict[str, Any]:
+def _claim_row(claim: Claim) -> dict[str, Any]:
     return {name: getattr(claim, name) for name in claim.__struct_fields__}
 
 
-def _row_of_signatures(found: Verified | VerifiedProof) -> dict[str, Any]:
-    signatures = [{"id": one.id, "name": one.name} for one in found.signatures]
-    return {"standing": found.standing, "signatures": signatures}
+def _signature_rows(verification: Verified | VerifiedProof) -> dict[str, Any]:
+    signatures = [{"id": signature.id, "name": signature.name} for signature in verification.signatures]
+    return {"standing": verification.standing, "signatures": signatures}

@@ -1,4 +1,7 @@
-"""Stored runs compared, and followed over time.
+"""Stored runs compared with one another, and followed over time.
 
-In: names of runs in a store. Out: a `Comparison`, or the history of a target with its change points.
+In: names of runs in a store. Out: a comparison, or the history of a target with its change points.
+`compare.py` reads runs for `proctor compare`, `drift.py` for `proctor drift`.
+The statistics are in `proctor.comparison` and `proctor.drift`; nothing here computes them.
+Start reading with `compare.py`.
 """

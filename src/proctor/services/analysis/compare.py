@@ -1,4 +1,4 @@
-"""Stored runs to facts: which runs are meant, whether they can be compared, and what their trials came to."""
+"""Reads stored runs for a comparison: finds them, checks that they are comparable, collects outcomes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from proctor.safe_text import one_line
 from proctor.services.runs.reading.report import calibrations_of, keep_look, rows_of
 from proctor.suite_diff import diff
 
-_TOLD_EVERY = 1000
-"""Trials between two words on how far it is."""
+_PROGRESS_EVERY = 1000
+"""In trials."""
 
 
 def runs_of(store: Store, words: Sequence[str]) -> list[Run]:
-    """The runs that words name; one word alone names the runs that one command started together.
+    """Finds the runs that words name; one word alone names the runs that one command started together.
 
     Args:
         store: where they are.
@@ -35,17 +35,17 @@ def runs_of(store: Store, words: Sequence[str]) -> list[Run]:
     """
     if len(words) != 1:
         return [store.run(word) for word in words]
-    together = [run for run in store.runs() if run.group == words[0]]
-    together = [run for run in together if run.imported is None] or together
-    if not together:
-        named = store.run(words[0])
-        together = [run for run in store.runs() if _origin(run) == _origin(named)]
-    if len(together) < 2:
+    group_runs = [run for run in store.runs() if run.group == words[0]]
+    group_runs = [run for run in group_runs if run.imported is None] or group_runs
+    if not group_runs:
+        run_of_group = store.run(words[0])
+        group_runs = [run for run in store.runs() if _origin(run) == _origin(run_of_group)]
+    if len(group_runs) < 2:
         raise UsageError(
             f"{words[0]!r} is one run, and nothing was run together with it. Name two, the earlier one "
             "first, as in `proctor compare baseline last`."
         )
-    return together[::-1]
+    return group_runs[::-1]
 
 
 class DifferentSuites(UsageError):
@@ -64,7 +64,7 @@ def _origin(run: Run) -> tuple[str, str, bool]:
 
 
 def check_comparable(store: Store, runs: Sequence[Run], *, by_digest: bool) -> None:
-    """Refuse runs whose trials cannot be brought together.
+    """Refuses runs whose trials cannot be brought together.
 
     Args:
         store: where their suites are.
@@ -81,8 +81,8 @@ def check_comparable(store: Store, runs: Sequence[Run], *, by_digest: bool) -> N
         if first.digest == other.digest:
             continue
         if not by_digest:
-            found = diff(first, _cases(store, first), other, _cases(store, other))
-            raise DifferentSuites(one_line(why_not(first, other, found)))
+            difference = diff(first, _cases(store, first), other, _cases(store, other))
+            raise DifferentSuites(one_line(why_not(first, other, difference)))
         if first.repeats_rule != other.repeats_rule:
             raise UsageError(
                 f"{first.title} and {other.title} count repeats by different rules, {first.repeats_rule!r} "
@@ -92,48 +92,48 @@ def check_comparable(store: Store, runs: Sequence[Run], *, by_digest: bool) -> N
 
 
 def _cases(store: Store, suite: Suite) -> Iterator[Case]:
-    return (stored.case for stored in store.cases(suite.content))
+    return (stored_case.case for stored_case in store.cases(suite.content))
 
 
-def gathered(
+def load_outcomes(
     store: Store,
     runs: Sequence[Run],
     *,
     by_digest: bool = False,
-    told: Callable[[int, int], None] = lambda _done, _total: None,
+    on_progress: Callable[[int, int], None] = lambda _count, _total: None,
 ) -> list[RunFacts]:
-    """What the trials of runs came to, counted again from the store; a run that is named twice is read once.
+    """Collects the outcomes of runs from their stored trials; a run that is named twice is read once.
 
     Args:
         store: where they are.
         runs: the runs.
         by_digest: find cases by what is sent and how it is judged.
-        told: how many trials were read of how many.
+        on_progress: called with the number of trials read, and of all.
 
     Raises:
         StoreError: the store cannot be read.
     """
     names: dict[str, str] = {}
-    found: dict[str, RunFacts] = {}
-    total, done = sum(run.planned for run in {run.id: run for run in runs}.values()), 0
+    outcomes: dict[str, RunFacts] = {}
+    total, count = sum(run.planned for run in {run.id: run for run in runs}.values()), 0
     for run in runs:
-        if run.id in found:
+        if run.id in outcomes:
             continue
         gatherer = Gatherer(run, by_digest=by_digest, names=names)
         # Nothing of an answer is kept, so nothing needs to be sealed.
         for row in rows_of(store, run, reveal=True):
             gatherer.add(row.trial, row.verdict, row.case)
-            done += 1
-            if not done % _TOLD_EVERY:
-                told(done, max(done, total))
-        found[run.id] = gatherer.gathered()
-    return [found[run.id] for run in runs]
+            count += 1
+            if not count % _PROGRESS_EVERY:
+                on_progress(count, max(count, total))
+        outcomes[run.id] = gatherer.gathered()
+    return [outcomes[run.id] for run in runs]
 
 
-def against_one_another(runs: Sequence[RunFacts], *, split: Split, by: By) -> Compared:
-    """Two runs, or the ranks of several and each of them with each other one.
+def compare_pairwise(runs: Sequence[RunFacts], *, split: Split, by: By) -> Compared:
+    """Compares two runs, or rank several and compare each with each other.
 
-    Without a rule, looks, and what is known of judges.
+    The report has no rule, no accesses to holdouts and no judges: the caller adds them.
 
     Args:
         runs: at least two, the earlier one first.
@@ -151,7 +151,7 @@ def against_one_another(runs: Sequence[RunFacts], *, split: Split, by: By) -> Co
 
 
 def _check_split(runs: Sequence[RunFacts], split: Split) -> None:
-    """Refuse a split that none of the runs has.
+    """Refuses a split that none of the runs has.
 
     Raises:
         UsageError: there is nothing in it.
@@ -165,41 +165,41 @@ def _check_split(runs: Sequence[RunFacts], split: Split) -> None:
 
 
 def about_judges(store: Store, runs: Sequence[RunFacts]) -> tuple[str, ...]:
-    """What is known of the judges that spoke in these runs, in sentences, each once.
+    """Describes the calibration of the judges of these runs, in sentences, each once.
 
     Raises:
         StoreError: the store cannot be read.
     """
-    told: dict[str, None] = {}
+    sentences: dict[str, None] = {}
     for facts in runs:
         if facts.prompts:
             from proctor.reports.certificates.of_judge import judge_lines, judges_known
 
             judges = judges_known(facts.prompts, calibrations_of(store, facts.run))
-            told |= dict.fromkeys(judge_lines(judges))
-    return tuple(told)
+            sentences |= dict.fromkeys(judge_lines(judges))
+    return tuple(sentences)
 
 
 def looked_at(store: Store, runs: Sequence[RunFacts], split: Split) -> int | None:
-    """Count a look at each run whose held-out cases are in what is shown; to be called once by a command.
+    """Records an access to the holdout of each run that shows held-out cases; each command calls this once.
 
     Returns:
-        How often the holdout of the last of them was looked at by now; None when nothing is held out.
+        How often the holdout of the last of them was accessed so far; None when nothing is held out.
 
     Raises:
-        StoreError: the look cannot be kept.
+        StoreError: the access cannot be recorded.
     """
-    looked = held_out(runs, split)
-    for run in looked:
+    with_holdout = holdout_runs(runs, split)
+    for run in with_holdout:
         keep_look(store, run, "rate")
-    return len(store.looks(looked[-1].suite.digest)) if looked else None
+    return len(store.looks(with_holdout[-1].suite.digest)) if with_holdout else None
 
 
-def held_out(runs: Sequence[RunFacts], split: Split) -> list[Run]:
-    """The runs whose held-out cases are in what is shown, each once."""
-    found = {
+def holdout_runs(runs: Sequence[RunFacts], split: Split) -> list[Run]:
+    """Returns the runs whose held-out cases are shown, each once."""
+    runs_by_id = {
         facts.run.id: facts.run
         for facts in runs
         if any(case.split == "holdout" for case in facts.within(split).cases)
     }
-    return list(found.values())
+    return list(runs_by_id.values())

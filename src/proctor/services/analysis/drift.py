@@ -1,4 +1,4 @@
-"""The words of `proctor drift` to stored runs, and these to what became of a target over time."""
+"""Finds the runs that `proctor drift` follows, and reads them for the drift of a target over time."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ from proctor.safe_text import one_line
 from proctor.services.runs.config import Config
 from proctor.services.runs.planning.target_names import Names
 from proctor.services.runs.reading.report import keep_look
-from proctor.services.suites.library import Suites
+from proctor.services.suites.save_and_open import Suites
 from proctor.verdicts import rules_of
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{6,64}")
 _AGO = re.compile(r"([1-9][0-9]{0,5})([hdw])")
 _HOURS = {"h": 1, "d": 24, "w": 168}
-_LISTED = 8
-"""So many suites with their targets are named where nothing fits."""
+_MAX_LISTED = 8
+"""The most pairs of suite and target that a message lists."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
-    """Which runs are looked at."""
+class DriftRequest(Struct, frozen=True, kw_only=True):
+    """Which runs are followed."""
 
     suite: str | None = None
-    """None stands for the only one that has runs; so it does for the target."""
+    """None stands for the only suite that has runs; the same holds for the target."""
     target: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     baseline: str | None = None
-    """The run that the others are held against: an id, a beginning of one, `last`, or a tag."""
+    """The run that the others are compared with: an id, a beginning of one, `last`, or a tag."""
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class RunSelection(Struct, frozen=True, kw_only=True):
     """The runs of one suite on one target, in time order."""
 
     runs: tuple[Run, ...]
     notes: tuple[str, ...]
-    """Sentences that tell which others were left out."""
+    """Sentences on which other runs were left out, and why."""
 
 
 def moment(word: str, now: datetime, *, ends: bool = False) -> datetime:
-    """A date such as `2026-10-03`, a time such as `2026-10-03T14:00`, or so long ago, such as `30d`.
+    """Parses a date such as `2026-10-03`, a time such as `2026-10-03T14:00`, or an age such as `30d`.
 
     Args:
         word: what the user wrote; times without a zone are UTC.
@@ -69,19 +69,19 @@ def moment(word: str, now: datetime, *, ends: bool = False) -> datetime:
             return now - timedelta(hours=int(ago[1]) * _HOURS[ago[2]])
         if "T" not in word and " " not in word:
             return datetime.combine(date.fromisoformat(word), time.max if ends else time.min, UTC)
-        found = datetime.fromisoformat(word)
+        instant = datetime.fromisoformat(word)
     except (ValueError, OverflowError):
         raise UsageError(
             f"{word!r} is no time. Give a date such as 2026-10-03, or how long ago: 12h, 30d or 8w."
         ) from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
 
 
-class Drifting:
+class DriftQuery:
     """Finds the runs of one store, and reads them."""
 
     def __init__(self, store: Store, environ: Mapping[str, str], config: Config) -> None:
-        """Reads nothing yet.
+        """Takes the store and how suites are read.
 
         Args:
             store: where runs are.
@@ -92,194 +92,210 @@ class Drifting:
         self._environ = environ
         self._config = config
 
-    def find(self, wanted: Wanted) -> Found:
-        """The runs that are wanted.
+    def find(self, request: DriftRequest) -> RunSelection:
+        """Finds the runs of the request.
 
         Raises:
             NothingSelected: fewer than two runs fit; says which there are.
             UsageError: a word stands for nothing, or a word is missing and more than one thing has runs.
             SuiteError: the suite's file is wrong.
         """
-        stored = list(self._store.runs())
-        asked = [run for run in stored if run.regrade_of is None]
-        fitting = asked if wanted.suite is None else self._of_suite(asked, wanted.suite)
-        fitting = fitting if wanted.target is None else self._of_target(fitting, wanted.target, asked)
-        chosen = _only_pair([run for run in fitting if run.imported is None] or fitting, asked)
+        stored_runs = list(self._store.runs())
+        original_runs = [run for run in stored_runs if run.regrade_of is None]
+        candidates = (
+            original_runs if request.suite is None else self._filter_by_suite(original_runs, request.suite)
+        )
+        candidates = (
+            candidates
+            if request.target is None
+            else self._filter_by_target(candidates, request.target, original_runs)
+        )
+        pair = _only_pair([run for run in candidates if run.imported is None] or candidates, original_runs)
         # The newest comes first in a store, and of two that began at once the later stored is the later one.
-        every = sorted((run for run in asked[::-1] if _pair(run) == chosen), key=lambda run: run.started_at)
-        finished = [run for run in every if run.status == "finished"]
-        regraded = [run for run in stored if run.regrade_of is not None and _pair(run) == chosen]
-        notes = [*_otherwise(every[-1], asked)]
-        notes += _left_out(len(every) - len(finished), "did not finish")
-        notes += _left_out(len(regraded), "graded stored answers again and asked nobody")
-        runs = self._within(finished, wanted, notes)
+        pair_runs = sorted(
+            (run for run in original_runs[::-1] if _pair(run) == pair), key=lambda run: run.started_at
+        )
+        finished = [run for run in pair_runs if run.status == "finished"]
+        regraded = [run for run in stored_runs if run.regrade_of is not None and _pair(run) == pair]
+        notes = [*_describe_other_targets(pair_runs[-1], original_runs)]
+        notes += _left_out(len(pair_runs) - len(finished), "did not finish")
+        notes += _left_out(len(regraded), "regraded stored answers without calling the target")
+        runs = self._filter_by_time(finished, request, notes)
         if len(runs) < 2:
-            since = " in that time" if wanted.since or wanted.until else ""
-            fits = f"{_titled(every[-1])} fits{since}"
-            there = f"Only {counted(len(runs), 'run')} of {fits}" if runs else f"No finished run of {fits}"
-            raise NothingSelected(" ".join([f"{there}, and drift needs two.", *notes, _listing(asked)]))
-        return Found(runs=tuple(runs), notes=tuple(notes))
+            since = " in that time" if request.since or request.until else ""
+            fits = f"{_run_title(pair_runs[-1])} fits{since}"
+            fitting = f"Only {counted(len(runs), 'run')} of {fits}" if runs else f"No finished run of {fits}"
+            raise NothingSelected(
+                " ".join([f"{fitting}, and drift needs two.", *notes, _list_pairs(original_runs)])
+            )
+        return RunSelection(runs=tuple(runs), notes=tuple(notes))
 
-    def read(self, found: Found, told: Callable[[int, int], None] = lambda _done, _all: None) -> Drifted:
-        """What the runs show. Shows a holdout's pass rate, where they have one, and counts that as one look.
+    def read(
+        self, selection: RunSelection, on_progress: Callable[[int, int], None] = lambda _count, _all: None
+    ) -> Drifted:
+        """Reads the runs, and records one access to their holdout where its pass rate is shown.
 
         Args:
-            found: the runs.
-            told: told how many of how many are read.
+            selection: the runs.
+            on_progress: called with the number of runs read, and of all.
 
         Raises:
-            NothingSelected: in fewer than two of them anybody was asked.
-            StoreError: the store cannot be read, or the look not be kept.
+            NothingSelected: fewer than two of them called the target.
+            StoreError: the store cannot be read, or the access not be recorded.
         """
-        drifted = self.gathered(found, told)
-        shown = held_out(drifted)
-        if shown is None:
+        drifted = self.gathered(selection, on_progress)
+        holdout_run = held_out(drifted)
+        if holdout_run is None:
             return drifted
-        keep_look(self._store, shown, "rate")
-        return replace(drifted, looks=len(self._store.looks(shown.suite.digest)))
+        keep_look(self._store, holdout_run, "rate")
+        return replace(drifted, looks=len(self._store.looks(holdout_run.suite.digest)))
 
-    def gathered(self, found: Found, told: Callable[[int, int], None] = lambda _done, _all: None) -> Drifted:
-        """The same without a look: whoever shows it counts one for the run of `held_out`.
+    def gathered(
+        self, selection: RunSelection, on_progress: Callable[[int, int], None] = lambda _count, _all: None
+    ) -> Drifted:
+        """Reads the runs without recording an access: the caller records one for the run of `held_out`.
 
         Raises:
-            NothingSelected: in fewer than two of them anybody was asked.
+            NothingSelected: fewer than two of them called the target.
             StoreError: the store cannot be read.
         """
-        places, special = Places(), self._with_rules(found.runs[-1])
+        places, special = Places(), self._with_rules(selection.runs[-1])
         series: list[Seen] = []
-        notes = list(found.notes)
-        for place, run in enumerate(found.runs):
-            told(place, len(found.runs))
-            series.append(self._seen(run, places, special))
-        kept = [seen for seen in series[:-1] if any(seen.answers)]
-        notes += _left_out(len(series) - 1 - len(kept), "did not ask the target anew, or got no answer")
-        if not kept:
+        notes = list(selection.notes)
+        for index, run in enumerate(selection.runs):
+            on_progress(index, len(selection.runs))
+            series.append(self._observe(run, places, special))
+        usable = [observation for observation in series[:-1] if any(observation.answers)]
+        notes += _left_out(len(series) - 1 - len(usable), "without new answers of the target")
+        if not usable:
             raise NothingSelected(
-                f"The target was asked anew in none of the runs of {_titled(found.runs[-1])} but the last. "
-                "Run the suite with --no-reuse and without --cache."
+                f"Only the last of the runs of {_run_title(selection.runs[-1])} has new answers of the "
+                "target. Run the suite with --no-reuse and without --cache."
             )
-        return Drifted(drift=drift([*kept, series[-1]]), notes=tuple(notes))
+        return Drifted(drift=drift([*usable, series[-1]]), notes=tuple(notes))
 
-    def _seen(self, run: Run, places: Places, special: Mapping[str, Case]) -> Seen:
-        rule_of, plain, seeing = rules_of(run), Case(id="", input=()), Seeing(run, places)
-        for stored in self._store.trials(run.id):
-            if stored.verdict is not None:
-                seeing.add(stored.trial, rule_of(special.get(stored.trial.case_id, plain)))
-        return seeing.seen()
+    def _observe(self, run: Run, places: Places, special: Mapping[str, Case]) -> Seen:
+        get_rule, plain, observer = rules_of(run), Case(id="", input=()), Seeing(run, places)
+        for stored_trial in self._store.trials(run.id):
+            if stored_trial.verdict is not None:
+                observer.add(stored_trial.trial, get_rule(special.get(stored_trial.trial.case_id, plain)))
+        return observer.seen()
 
     def _with_rules(self, run: Run) -> dict[str, Case]:
         """The cases with a pass rule of their own, of which one digest has one set."""
-        cases = (stored.case for stored in self._store.cases(run.suite.content))
+        cases = (stored_case.case for stored_case in self._store.cases(run.suite.content))
         return {
             case.id: Case(id=case.id, input=(), pass_rule=case.pass_rule)
             for case in cases
             if case.pass_rule is not None
         }
 
-    def _of_suite(self, runs: Sequence[Run], word: str) -> list[Run]:
+    def _filter_by_suite(self, runs: Sequence[Run], word: str) -> list[Run]:
         if _DIGEST.fullmatch(word):
-            found = [run for run in runs if run.suite.digest.startswith(word)]
-            if len({run.suite.digest for run in found}) > 1:
+            matches = [run for run in runs if run.suite.digest.startswith(word)]
+            if len({run.suite.digest for run in matches}) > 1:
                 raise UsageError(f"The digests of several suites begin with {word!r}. Give more of it.")
             what = f"a suite of digest {word}"
         else:
-            with Suites(self._store, self._environ, self._config).opened(word) as opened:
-                suite = opened.suite
-            found = [run for run in runs if run.suite.digest == suite.digest]
+            with Suites(self._store, self._environ, self._config).opened(word) as opened_suite:
+                suite = opened_suite.suite
+            matches = [run for run in runs if run.suite.digest == suite.digest]
             what = f"{word!r} as it is now ({suite.digest[:19]})"
-        if not found:
-            raise NothingSelected(f"No run of {what} is stored. {_listing(runs)}")
-        return found
+        if not matches:
+            raise NothingSelected(f"No run of {what} is stored. {_list_pairs(runs)}")
+        return matches
 
-    def _of_target(self, runs: Sequence[Run], word: str, everything: Sequence[Run]) -> list[Run]:
-        """The runs on the target that was last called so, else on what the word means now."""
+    def _filter_by_target(self, runs: Sequence[Run], word: str, all_runs: Sequence[Run]) -> list[Run]:
+        """Returns the runs on the target that had this name last, else on the target that has it now."""
         digest = next((target_digest(run.target) for run in runs if run.target.name == word), None)
         if digest is None:
             try:
                 digest = target_digest(Names(self._environ).spec(word, Params(), judged=False))
             except (UnknownName, UsageError):
                 digest = ""
-        found = [run for run in runs if target_digest(run.target) == digest]
-        if not found:
-            raise NothingSelected(f"No such run on {word!r} is stored. {_listing(everything)}")
-        return found
+        matches = [run for run in runs if target_digest(run.target) == digest]
+        if not matches:
+            raise NothingSelected(f"No such run on {word!r} is stored. {_list_pairs(all_runs)}")
+        return matches
 
-    def _within(self, runs: Sequence[Run], wanted: Wanted, notes: list[str]) -> list[Run]:
+    def _filter_by_time(self, runs: Sequence[Run], request: DriftRequest, notes: list[str]) -> list[Run]:
         """The runs of the time that is wanted, from the baseline on, which may be anybody's."""
-        baseline = None if wanted.baseline is None else self._baseline(runs, wanted.baseline)
-        first, last, now = wanted.since, wanted.until, datetime.now(UTC)
-        own = [run for run in runs if run is baseline or run.imported is None]
-        notes += _left_out(len(runs) - len(own), "came from a bundle, and somebody else asked")
-        past = [run for run in own if run is baseline or run.started_at <= now]
-        notes += _left_out(len(own) - len(past), "began in the future, by a clock that was wrong")
-        chosen = [
+        baseline = None if request.baseline is None else self._find_baseline(runs, request.baseline)
+        first, last, now = request.since, request.until, datetime.now(UTC)
+        own_runs = [run for run in runs if run is baseline or run.imported is None]
+        notes += _left_out(len(runs) - len(own_runs), "imported from a bundle")
+        past = [run for run in own_runs if run is baseline or run.started_at <= now]
+        notes += _left_out(len(own_runs) - len(past), "began in the future, by a clock that was wrong")
+        in_period = [
             run
             for run in past
             if run is baseline
             or ((first is None or run.started_at >= first) and (last is None or run.started_at <= last))
         ]
         if baseline is None:
-            return chosen
-        start = chosen.index(baseline)
+            return in_period
+        start = in_period.index(baseline)
         notes += _left_out(start, "began before the baseline")
-        return chosen[start:]
+        return in_period[start:]
 
-    def _baseline(self, runs: Sequence[Run], word: str) -> Run:
+    def _find_baseline(self, runs: Sequence[Run], word: str) -> Run:
         tagged = [run for run in runs if word in run.tags]
         if tagged:
             return tagged[-1]
-        named = self._store.run(word)
+        named_run = self._store.run(word)
         for run in runs:
-            if run.id == named.id:
+            if run.id == named_run.id:
                 return run
         raise UsageError(
-            f"Run {named.id} cannot be the baseline: it is no finished run of this suite on this target."
+            f"Run {named_run.id} cannot be the baseline: it is no finished run of this suite on this target."
         )
 
 
 def held_out(drifted: Drifted) -> Run | None:
-    """The last run whose holdout's pass rate is in what is shown; None where none is."""
-    shown = [step.seen.run for step in drifted.drift.steps if step.seen.holdout]
-    return shown[-1] if shown else None
+    """Returns the last run whose holdout's pass rate is shown; None where none is."""
+    holdout_runs = [step.seen.run for step in drifted.drift.steps if step.seen.holdout]
+    return holdout_runs[-1] if holdout_runs else None
 
 
 def _pair(run: Run) -> tuple[str, str]:
     return run.suite.digest, target_digest(run.target)
 
 
-def _only_pair(fitting: Sequence[Run], everything: Sequence[Run]) -> tuple[str, str]:
+def _only_pair(candidates: Sequence[Run], all_runs: Sequence[Run]) -> tuple[str, str]:
     """The suite and target of the runs, where these are one; else those of which alone there are several."""
-    if not everything:
+    if not all_runs:
         raise NothingSelected("No run is stored here. `proctor run SUITE --target T` makes one.")
-    counts = Counter(map(_pair, fitting))
-    several = [pair for pair, count in counts.items() if count > 1]
-    if len(counts) == 1 or len(several) == 1:
-        return next(iter(counts)) if len(counts) == 1 else several[0]
-    if several:
-        raise UsageError(f"Say which: proctor drift SUITE --target T. {_listing(fitting)}")
-    raise NothingSelected(f"No suite has two runs on one target, and drift needs two. {_listing(fitting)}")
+    counts = Counter(map(_pair, candidates))
+    repeated_pairs = [pair for pair, count in counts.items() if count > 1]
+    if len(counts) == 1 or len(repeated_pairs) == 1:
+        return next(iter(counts)) if len(counts) == 1 else repeated_pairs[0]
+    if repeated_pairs:
+        raise UsageError(f"Say which: proctor drift SUITE --target T. {_list_pairs(candidates)}")
+    raise NothingSelected(
+        f"No suite has two runs on one target, and drift needs two. {_list_pairs(candidates)}"
+    )
 
 
-def _otherwise(chosen: Run, everything: Sequence[Run]) -> Iterator[str]:
-    """Which runs asked something else under the same names."""
-    same_suite = [run for run in everything if run.suite.digest == chosen.suite.digest]
+def _describe_other_targets(latest: Run, all_runs: Sequence[Run]) -> Iterator[str]:
+    """Yields notes on runs with the same names and another target or another version of the suite."""
+    same_suite = [run for run in all_runs if run.suite.digest == latest.suite.digest]
     targets = [
-        run for run in same_suite if run.target.name == chosen.target.name and _pair(run) != _pair(chosen)
+        run for run in same_suite if run.target.name == latest.target.name and _pair(run) != _pair(latest)
     ]
     if targets:
-        differs = ", ".join(_difference(targets[0].target, chosen.target)) or "its options"
+        differs = ", ".join(_describe_difference(targets[0].target, latest.target)) or "its options"
         yield (
-            f"{counted(len(targets), 'run')} on the same name asked another target ({differs}): left out. "
+            f"{counted(len(targets), 'run')} on the same name called another target ({differs}): left out. "
             "What changed there is on your side."
         )
     versions = [
         run
-        for run in everything
-        if run.suite.name == chosen.suite.name
-        and run.suite.digest != chosen.suite.digest
-        and target_digest(run.target) == target_digest(chosen.target)
+        for run in all_runs
+        if run.suite.name == latest.suite.name
+        and run.suite.digest != latest.suite.digest
+        and target_digest(run.target) == target_digest(latest.target)
     ]
-    yield from _left_out(len(versions), "asked another version of the suite")
+    yield from _left_out(len(versions), "used another version of the suite")
 
 
 def _left_out(count: int, why: str) -> Iterator[str]:
@@ -287,7 +303,7 @@ def _left_out(count: int, why: str) -> Iterator[str]:
         yield f"{counted(count, 'run')} {why}: left out."
 
 
-def _difference(was: TargetSpec, now: TargetSpec) -> Iterator[str]:
+def _describe_difference(was: TargetSpec, now: TargetSpec) -> Iterator[str]:
     for name in ("kind", "model", "endpoint"):
         if getattr(was, name) != getattr(now, name):
             yield one_line(f"{name} {getattr(was, name)} instead of {getattr(now, name)}")
@@ -296,14 +312,14 @@ def _difference(was: TargetSpec, now: TargetSpec) -> Iterator[str]:
             yield f"{name} {getattr(was.params, name)} instead of {getattr(now.params, name)}"
 
 
-def _listing(runs: Sequence[Run]) -> str:
-    counts = Counter(_titled(run) for run in runs)
+def _list_pairs(runs: Sequence[Run]) -> str:
+    counts = Counter(_run_title(run) for run in runs)
     if not counts:
         return "No run is stored here."
-    shown = [f"{name} ({counted(count, 'run')})" for name, count in counts.most_common(_LISTED)]
-    more = f", and {len(counts) - _LISTED:,} more" if len(counts) > _LISTED else ""
-    return f"Stored are: {', '.join(shown)}{more}."
+    pairs = [f"{name} ({counted(count, 'run')})" for name, count in counts.most_common(_MAX_LISTED)]
+    more = f", and {len(counts) - _MAX_LISTED:,} more" if len(counts) > _MAX_LISTED else ""
+    return f"Stored are: {', '.join(pairs)}{more}."
 
 
-def _titled(run: Run) -> str:
+def _run_title(run: Run) -> str:
     return one_line(f"{run.suite.title} on {run.target.name}")

@@ -1,5 +1,7 @@
-"""Runs as signed bundles: written, verified, imported, replayed.
+"""Bundles: runs as signed files that others can check.
 
-In: a run in a store, or a bundle's file. Out: a bundle, or what checking it showed.
-Start with `attest.py` and `verify.py`.
+In: a finished run of a store, or somebody's bundle. Out: a bundle, or what checking one showed.
+Of a run of ours: `attest.py` writes it, `prove.py` writes one trial of it, `countersign.py` adds a signature.
+Of a bundle: `verify.py` checks it (scores in `regrade.py`), `certify.py`, `import_bundle.py`, `replay.py`.
+Start reading with `attest.py` and `verify.py`.
 """

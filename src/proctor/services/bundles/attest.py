@@ -1,12 +1,12 @@
-"""Finished runs to bundles: everything in them, or for the public everything but what is held out.
+"""Writes finished runs as bundles: full ones, or public ones without what is held out.
 
-Nothing but the run and the store's own record of it goes in, so that the same run gives the same bytes
+A bundle holds only the run and the store's own record of it, so that the same run gives the same bytes
 wherever and whenever it is attested.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from proctor.bundles.reader import LONGEST_LINE
 from proctor.bundles.writer import Digests, check_place, writing
 from proctor.codec import target_digest
 from proctor.errors import StoreError, UsageError
-from proctor.model import Case, Look, Run, Trial
+from proctor.model import Case, Run, Trial
 from proctor.proof import merkle
 from proctor.proof.canonical import canonical
 from proctor.proof.claims import Counting
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from proctor.bundles.keys import SigningKey
 
 Watch = Callable[[str, int, bytes, bytes, Case | Trial], None]
-"""Told each line that a full bundle has: its file, its index, the line, its leaf, and what it is of."""
+"""Called with each line of a full bundle: its file, its index, the line, its leaf, and its case or trial."""
 
 
 def attest(
-    store: Store, run: Run, path: Path, *, public: bool, key: SigningKey | None, told: Tell | None = None
+    store: Store, run: Run, path: Path, *, public: bool, key: SigningKey | None, notify: Tell | None = None
 ) -> Statement:
-    """Write a run as a bundle, and keep that this shows its holdout to somebody.
+    """Writes a run as a bundle, and records that this shows its holdout to somebody.
 
     Args:
         store: where the run is.
@@ -63,33 +63,33 @@ def attest(
         path: a folder, or an archive if it ends in `.zip`; there only when the bundle is whole.
         public: leave out what is held out.
         key: what signs; None for no signature.
-        told: told lines for the user.
+        notify: called with lines for the user.
 
     Raises:
         UsageError: the run is not finished, or something else is at the path.
         StoreError: the store cannot be read, or lacks trials of the run.
     """
-    statement = bundled(store, run, path, public=public, key=key, told=told)
+    statement = bundled(store, run, path, public=public, key=key, notify=notify)
     keep_looks_at(store, run, statement)
     return statement
 
 
 def bundled(
-    store: Store, run: Run, path: Path, *, public: bool, key: SigningKey | None, told: Tell | None = None
+    store: Store, run: Run, path: Path, *, public: bool, key: SigningKey | None, notify: Tell | None = None
 ) -> Statement:
-    """As `attest`, for whoever keeps the looks; what it shows besides is to be counted once."""
+    """As `attest`, but records no access to the holdout: the caller does."""
     check_place(path)
     check_finished(store, run)
-    if public and run.suite.split_rule is None and told is not None:
-        told(f"Suite {run.suite.name} holds nothing out, so this bundle has all that a full one has.")
-    with writing(path) as draft:
-        statement = passed_into(draft, store, run, public=public, told=told)
-        draft.add(ENVELOPE, canonical(as_data(enveloped(statement, key))))
+    if public and run.suite.split_rule is None and notify is not None:
+        notify(f"Suite {run.suite.name} holds nothing out, so this bundle has all that a full one has.")
+    with writing(path) as bundle:
+        statement = passed_into(bundle, store, run, public=public, notify=notify)
+        bundle.add(ENVELOPE, canonical(as_data(enveloped(statement, key))))
     return statement
 
 
 def check_finished(store: Store, run: Run) -> None:
-    """Refuse a run that is not whole, or not of here.
+    """Refuses a run that is not complete, or was not made here.
 
     Raises:
         UsageError: it was cut short, trials of it are missing, or its answers were imported.
@@ -99,19 +99,19 @@ def check_finished(store: Store, run: Run) -> None:
         store.check_can_count_looks()
     if run.imported is not None:
         raise UsageError(
-            f"The answers of run {run.id} were imported, and nobody was asked for them here. Hand out the "
+            f"The answers of run {run.id} were imported, not made here. Hand out the "
             "bundle that they came from; `proctor attest BUNDLE` adds your signature to it."
         )
-    there = sum(count for verdict, count in store.counts(run.id).items() if verdict is not None)
-    if run.status != "finished" or there != run.planned:
+    trial_count = sum(count for verdict, count in store.counts(run.id).items() if verdict is not None)
+    if run.status != "finished" or trial_count != run.planned:
         raise UsageError(
-            f"Run {run.id} is not finished: {there:,} of {run.planned:,} trials are there, and a part says "
-            f"nothing of the rest. Continue it with `proctor run --resume={run.id}`."
+            f"Run {run.id} is not finished: {trial_count:,} of {run.planned:,} trials are there, and a part "
+            f"says nothing of the rest. Continue it with `proctor run --resume={run.id}`."
         )
 
 
 def keep_looks_at(store: Store, run: Run, statement: Statement) -> None:
-    """Keep what a bundle shows of a holdout: its pass rate, and in a full one questions and answers too."""
+    """Keeps what a bundle shows of a holdout: its pass rate, and in a full one questions and answers too."""
     if "holdout" in statement.claims:
         keep_look(store, run, "rate")
     if shows_held_out(run, statement):
@@ -135,17 +135,17 @@ def signature(payload: bytes, key: SigningKey) -> Signature:
 
 
 def passed_into(
-    out: Digests, store: Store, run: Run, *, public: bool, told: Tell | None, watch: Watch | None = None
+    out: Digests, store: Store, run: Run, *, public: bool, notify: Tell | None, on_line: Watch | None = None
 ) -> Statement:
-    """Stream a run through the files of its bundle, once, and give what is stated of it.
+    """Streams a run once through the files of its bundle, and returns the statement about it.
 
     Args:
         out: takes the lines of all files but the envelope.
         store: where the run is.
         run: the run, finished.
         public: hide what is held out.
-        told: told how far it is when it takes long.
-        watch: told each line.
+        notify: called with progress lines when it takes long.
+        on_line: called with each line.
 
     Raises:
         StoreError: the store cannot be read, or lacks cases or trials of the run.
@@ -153,14 +153,16 @@ def passed_into(
     """
     if public and run.suite.split_rule is not None:
         run = replace(run, warnings=())  # they quote cases, and do not say of which split
-    shown = published(run)
+    redacted_run = published(run)
     out.add(CONFIG, canonical(config_of(run)))
     out.add(ENVIRONMENT, canonical(environment_of(run)))
-    out.add(SUITE, header_line(shown.suite))
-    passing = _Passing(out, store, run, public=public, watch=watch)
-    passing.through(telling(told, "trials written"))
-    counting = passing.counting
-    claims, looks = counting.claims, [look.kind for look in _looks_before(store, run)]
+    out.add(SUITE, header_line(redacted_run.suite))
+    stream = _RunStream(out, store, run, public=public, on_line=on_line)
+    stream.write_all(telling(notify, "trials written"))
+    counting = stream.counting
+    claims = counting.claims
+    # Later accesses to the holdout change no bundle of the run.
+    looks = [look.kind for look in store.looks(run.suite.digest) if look.at < run.started_at]
     passed_tests, failed_tests = counting.names(public=public)
     assert run.finished_at is not None
     return Statement(
@@ -172,47 +174,42 @@ def passed_into(
         run=run.id,
         group=run.group,
         suite=SuiteNamed(run.suite.name, run.suite.version, run.suite.digest),
-        target=TargetNamed(shown.target.name, target_digest(shown.target)),
+        target=TargetNamed(redacted_run.target.name, target_digest(redacted_run.target)),
         started_at=run.started_at,
         finished_at=run.finished_at,
         split="holdout" if "holdout" in claims else "all",
         claims=claims,
-        cases=passing.heads[SUITE],
-        trials=passing.heads[TRIALS],
+        cases=stream.heads[SUITE],
+        trials=stream.heads[TRIALS],
         looks=Looks(looks.count("rate"), looks.count("reveal")),
     )
 
 
-def _looks_before(store: Store, run: Run) -> Iterator[Look]:
-    """The looks that whoever made the run could have learned from; later ones change no bundle of it."""
-    return (look for look in store.looks(run.suite.digest) if look.at < run.started_at)
-
-
-class _Passing:
+class _RunStream:
     """The cases and trials of a run on their way into the files of a bundle."""
 
-    def __init__(self, out: Digests, store: Store, run: Run, *, public: bool, watch: Watch | None) -> None:
+    def __init__(self, out: Digests, store: Store, run: Run, *, public: bool, on_line: Watch | None) -> None:
         self._out = out
         self._store = store
         self._run = run
-        self._watch = watch
+        self._on_line = on_line
         self._secret = store.secret(run.id)
         self._public = public
-        self._hidden = _held_out(store, run) if public else frozenset[int]()
+        self._holdout_positions = _find_holdout(store, run) if public else frozenset[int]()
         self._trees = {SUITE: merkle.Tree(), TRIALS: merkle.Tree()}
         self.counting = Counting(run)
 
-    def through(self, tell: Callable[[int, int], None]) -> None:
+    def write_all(self, tell: Callable[[int, int], None]) -> None:
         """All of them, each trial after its case."""
         trials = self._store.trials(self._run.id)
         trial = next(trials, None)
-        for position, stored in enumerate(self._store.cases(self._run.suite.content)):
-            hidden = position in self._hidden
+        for position, stored_case in enumerate(self._store.cases(self._run.suite.content)):
+            is_hidden = position in self._holdout_positions
             salt = merkle.salt(self._secret, CASES_TREE, position)
-            line = partial(case_line, position, salt, stored.case, stored.sent)
-            self._put(SUITE, line, hidden, stored.case)
+            line = partial(case_line, position, salt, stored_case.case, stored_case.sent)
+            self._write_line(SUITE, line, is_hidden, stored_case.case)
             while trial is not None and trial.trial.position == position:
-                self._put_trial(trial, stored.case, hidden)
+                self._write_trial(trial, stored_case.case, is_hidden)
                 tell(self.counting.count, self._run.planned)
                 trial = next(trials, None)
         if trial is not None or self.counting.count != self._run.planned:
@@ -223,19 +220,21 @@ class _Passing:
         """The heads of the trees over both files."""
         return {name: TreeHead(tree.root.hex(), tree.size) for name, tree in self._trees.items()}
 
-    def _put_trial(self, stored: StoredTrial, case: Case, hidden: bool) -> None:
-        trial = published_trial(stored.trial, case, self._run)
-        if self._public and (trial.split == "holdout") is not hidden:
+    def _write_trial(self, stored_trial: StoredTrial, case: Case, is_hidden: bool) -> None:
+        trial = published_trial(stored_trial.trial, case, self._run)
+        if self._public and (trial.split == "holdout") is not is_hidden:
             raise StoreError(f"The store is damaged: run {self._run.id} is divided otherwise than its suite.")
         verdict = self.counting.add(trial, case)
         index = self._trees[TRIALS].size
         salt = merkle.salt(self._secret, TRIALS_TREE, index)
-        self._put(TRIALS, partial(trial_line, index, salt, trial, verdict), hidden, trial)
+        self._write_line(TRIALS, partial(trial_line, index, salt, trial, verdict), is_hidden, trial)
 
-    def _put(self, name: str, make: Callable[[], bytes], hidden: bool, noun: Case | Trial) -> None:
-        case_id = noun.id if isinstance(noun, Case) else noun.case_id
+    def _write_line(
+        self, name: str, encode_line: Callable[[], bytes], is_hidden: bool, record: Case | Trial
+    ) -> None:
+        case_id = record.id if isinstance(record, Case) else record.case_id
         try:
-            line = make()
+            line = encode_line()
         except UsageError as error:
             raise UsageError(f"Case {case_id!r}: {error}") from None
         if len(line) > LONGEST_LINE:
@@ -245,18 +244,18 @@ class _Passing:
             )
         leaf, index = merkle.leaf(line), self._trees[name].size
         self._trees[name].add(leaf)
-        self._out.add(name, hidden_line(index, leaf) if hidden else line)
-        if self._watch is not None:
-            self._watch(name, index, line, leaf, noun)
+        self._out.add(name, hidden_line(index, leaf) if is_hidden else line)
+        if self._on_line is not None:
+            self._on_line(name, index, line, leaf, record)
 
 
-def _held_out(store: Store, run: Run) -> frozenset[int]:
+def _find_holdout(store: Store, run: Run) -> frozenset[int]:
     """The positions of the held-out cases, also of those that the run did not ask."""
     rule = run.suite.split_rule
     if rule is None:
         return frozenset()
     ids, categories = [], []
-    for stored in store.cases(run.suite.content):
-        ids.append(stored.case.id)
-        categories.append(stored.case.category)
+    for stored_case in store.cases(run.suite.content):
+        ids.append(stored_case.case.id)
+        categories.append(stored_case.case.category)
     return frozenset(held_out(ids, categories, rule))

@@ -1,4 +1,4 @@
-"""Runs and bundles to certificates: attested, verified, and only what was derived again is certified."""
+"""Certifies runs and bundles: each is verified first, and only what was derived again is certified."""
 
 from __future__ import annotations
 
@@ -29,96 +29,99 @@ if TYPE_CHECKING:
 
 def certify_bundle(
     path: Path,
-    trusted: Mapping[str, Trusted],
+    trusted_keys: Mapping[str, Trusted],
     terms: Terms,
     *,
     force: bool,
     store: Store | None = None,
-    told: Tell | None = None,
+    notify: Tell | None = None,
 ) -> Certified:
-    """Check a bundle, and say what may be certified of it.
+    """Checks a bundle, and returns what may be certified of it.
 
     Args:
         path: the bundle.
-        trusted: the keys that the user trusts, by their ids.
+        trusted_keys: the keys that the user trusts, by their ids.
         terms: what a certificate asks for.
-        force: certify it all the same where it asks for more.
-        store: knows how well judges judge.
-        told: told how far it is when it takes long.
+        force: certify it although it does not meet the terms.
+        store: where calibrations of judges are.
+        notify: called with progress lines when it takes long.
 
     Raises:
         BundleError: something is wrong with the bundle.
         NotCertified: it is not enough for a certificate.
         UsageError: there is no bundle, or it cannot be read.
     """
-    envelope = _envelope(path)
-    found = verify(path, trusted, told)
-    of = _measured(found)
-    against = hindrances(of, terms)
-    if against and not force:
-        raise NotCertified(against)
-    recounted = sum(found.recounted.values())
-    known = () if store is None else calibrations_of(store, found.run)
-    if _envelope(path) != envelope:
+    envelope = _hash_envelope(path)
+    verification = verify(path, trusted_keys, notify)
+    measurement = _measure(verification)
+    objections = hindrances(measurement, terms)
+    if objections and not force:
+        raise NotCertified(objections)
+    recounted = sum(verification.recounted.values())
+    calibrations = () if store is None else calibrations_of(store, verification.run)
+    if _hash_envelope(path) != envelope:
         raise BundleError(f"{path} was changed while it was checked.")
     return Certified(
-        statement=found.statement,
-        measured=of,
+        statement=verification.statement,
+        measured=measurement,
         word=word_of(
-            found.standing, hidden_trials=of.hidden_trials, recounted=recounted, imported=found.run.imported
+            verification.standing,
+            hidden_trials=measurement.hidden_trials,
+            recounted=recounted,
+            imported=verification.run.imported,
         ),
-        forced=against,
-        standing=found.standing,
-        signers=tuple((one.id, one.name) for one in found.signatures),
-        graded_again=found.graded_again,
-        recounted=found.recounted,
-        unverified=found.unverified,
-        conditions=conditions(found.run),
-        judges=tuple(judges_known(found.prompts, known)),
+        forced=objections,
+        standing=verification.standing,
+        signers=tuple((signature.id, signature.name) for signature in verification.signatures),
+        graded_again=verification.graded_again,
+        recounted=verification.recounted,
+        unverified=verification.unverified,
+        conditions=conditions(verification.run),
+        judges=tuple(judges_known(verification.prompts, calibrations)),
         looks=None,
-        imported=found.run.imported,
+        imported=verification.run.imported,
         bundle=path.name,
         envelope=envelope,
         proctor=__version__,
     )
 
 
-def _measured(found: Verified) -> Measured:
+def _measure(verification: Verified) -> Measured:
     """What the number of a bundle is of; what was not measured counts in every part of its run."""
-    whole = found.statement.claims["all"]
+    claim = verification.statement.claims["all"]
     return measured(
-        found.run,
-        split=found.statement.split,
-        cases=found.statement.claim.cases,
-        not_measured=whole.errors + whole.unscored,
-        hidden_trials=found.hidden,
+        verification.run,
+        split=verification.statement.split,
+        cases=verification.statement.claim.cases,
+        not_measured=claim.errors + claim.unscored,
+        hidden_trials=verification.hidden,
     )
 
 
 @contextmanager
 def bundle_of(
-    store: Store, run: Run, path: Path, key: SigningKey | None, told: Tell | None = None
+    store: Store, run: Run, path: Path, key: SigningKey | None, notify: Tell | None = None
 ) -> Iterator[None]:
-    """The full bundle of a run, which is gone again when the block fails, unless it was there before.
+    """Writes the full bundle of a run, and removes it again when the block fails, unless it was there before.
 
     Args:
         store: where the run is.
         run: the run, finished.
         path: where the bundle goes.
         key: what signs; None for no signature.
-        told: told how far it is when it takes long.
+        notify: called with progress lines when it takes long.
 
     Raises:
         UsageError: the run is not finished, or something else is at the path.
         StoreError: the store cannot be read.
         BundleError: the block found a defect in the bundle; the text names the run.
     """
-    there = path.exists()
-    bundled(store, run, path, public=False, key=key, told=told)
+    existed = path.exists()
+    bundled(store, run, path, public=False, key=key, notify=notify)
     try:
         yield
     except BaseException as error:
-        if not there:
+        if not existed:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         if isinstance(error, BundleError):  # of the run, as its bundle is gone
             what = str(error).removeprefix(f"{path}: ")
@@ -127,10 +130,10 @@ def bundle_of(
 
 
 def looked_at(store: Store, run: Run, certified: Certified, *, stays: bool) -> int | None:
-    """Keep that a certificate shows the pass rate of a holdout, and give the looks until now.
+    """Records that a certificate shows the pass rate of a holdout, and returns the number of accesses so far.
 
     Args:
-        store: where looks are kept.
+        store: where accesses to holdouts are kept.
         run: the run.
         certified: its certificate.
         stays: the bundle stays, with all that is held out.
@@ -142,6 +145,6 @@ def looked_at(store: Store, run: Run, certified: Certified, *, stays: bool) -> i
     return None if run.suite.split_rule is None else len(store.looks(run.suite.digest))
 
 
-def _envelope(path: Path) -> str:
+def _hash_envelope(path: Path) -> str:
     with opened(path) as bundle:
         return bundle.sha256(ENVELOPE)

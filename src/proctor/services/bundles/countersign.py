@@ -1,4 +1,4 @@
-"""A further signature on a bundle: by whoever has checked it, next to that of its maker."""
+"""Adds a further signature to a bundle: by somebody who has checked it, next to its maker's."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ class Countersigned(Struct, frozen=True):
 
 
 def countersign(
-    path: Path, key: SigningKey, trusted: Mapping[str, Trusted], told: Tell | None = None
+    path: Path, key: SigningKey, trusted_keys: Mapping[str, Trusted], notify: Tell | None = None
 ) -> Countersigned:
-    """Check a bundle as `verify` does, and put a signature of the key into it; all else in it stays.
+    """Checks a bundle as `verify` does, and adds a signature of the key; all else in it stays.
 
     Args:
         path: the bundle.
         key: what signs. Where its signature is there already, nothing is written.
-        trusted: whom the user trusts.
-        told: told lines for the user.
+        trusted_keys: the keys that the user trusts, by their ids.
+        notify: called with lines for the user.
 
     Raises:
         BundleError: the bundle is not what it says it is, or was changed while it was checked.
         UsageError: there is no bundle, or it cannot be written.
     """
-    statement = verify(path, trusted, told).statement
+    statement = verify(path, trusted_keys, notify).statement
     with opened(path) as bundle:
         before = bundle.read(ENVELOPE)
     try:
@@ -59,10 +59,12 @@ def countersign(
         is_same = False
     if not is_same:
         raise BundleError(f"{path} was changed while it was checked. Nothing was signed.")
-    ids = {one.keyid for one in envelope.signatures}
+    ids = {existing.keyid for existing in envelope.signatures}
     if key.id in ids:
         return Countersigned(statement, False, tuple(sorted(ids)))
     signatures = (*envelope.signatures, signature(envelope.payload, key))
-    whole = Envelope(envelope.payload, tuple(sorted(signatures, key=lambda one: one.keyid)))
-    sign_again(path, statement.files, before, canonical(as_data(whole)))
+    signed_envelope = Envelope(
+        envelope.payload, tuple(sorted(signatures, key=lambda existing: existing.keyid))
+    )
+    sign_again(path, statement.files, before, canonical(as_data(signed_envelope)))
     return Countersigned(statement, True, tuple(sorted({*ids, key.id})))

@@ -1,4 +1,4 @@
-"""Bundles to stored runs: verified first, then taken whole or not at all, and never over another run."""
+"""Imports bundles as stored runs: verified first, then completely or not at all, never over another run."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ from proctor.errors import BundleError, ProctorError, UsageError
 from proctor.model import Defaults, Run, Suite
 from proctor.proof.statement import Statement, config_of, environment_of, published, published_trial
 from proctor.protocols import Store
-from proctor.services.bundles.import_records import Wants, cases_of, take_suite, trials_of, verified
+from proctor.services.bundles.import_records import (
+    ImportOptions,
+    import_suite,
+    read_cases,
+    read_trials,
+    verified,
+)
 from proctor.services.bundles.verify import Verified
 from proctor.services.progress_lines import Tell, telling
 from proctor.services.runs.reading.report import rows_of
-from proctor.services.suites.suite_sources import BUILTIN
+from proctor.services.suites.builtin_suites import BUILTIN
 
 TAG = "imported"
-"""What the tag of an imported run begins with; how its bundle was signed follows."""
+"""The prefix of an imported run's tag; how its bundle was signed follows."""
 
 
 class Imported(Struct, frozen=True, kw_only=True):
@@ -35,14 +41,14 @@ class Imported(Struct, frozen=True, kw_only=True):
     """It was not there before."""
 
 
-def import_bundle(store: Store, path: Path, wants: Wants, told: Tell | None = None) -> Imported:
-    """Store the run of a bundle, with its suite and trials, under its own id.
+def import_bundle(store: Store, path: Path, options: ImportOptions, notify: Tell | None = None) -> Imported:
+    """Stores the run of a bundle, with its suite and trials, under its own id.
 
     Args:
         store: where it is stored.
         path: the bundle.
-        wants: what the user asks of it.
-        told: told how far it is when it takes long.
+        options: what the user asks of it.
+        notify: called with progress lines when it takes long.
 
     Raises:
         BundleError: it is not what it says it is, not signed as it has to be, or has the id of another run
@@ -50,52 +56,56 @@ def import_bundle(store: Store, path: Path, wants: Wants, told: Tell | None = No
         UsageError: there is no bundle, it is a public one, or its suite would act on this machine.
         StoreError: the store cannot be written.
     """
-    found = verified(path, wants, told)
-    statement = found.statement
+    verification = verified(path, options, notify)
+    statement = verification.statement
     if statement.kind == "public":
         raise UsageError(
             f"{path} is a public bundle: what is held out is not in it, and a run is stored whole or not at "
-            "all. Ask its maker for the full one. `proctor replay` asks the rest of its questions again."
+            "all. Ask its maker for the full one. `proctor replay` runs its other cases again."
         )
     with opened(path) as bundle:
-        there = _there(store, statement.run)
-        if there is not None and (there.status == "finished" or there.imported is None):
-            if _is_same(store, there, bundle, found):
-                return Imported(run=there, verified=found, new=False)
+        existing = next((run for run in store.runs() if run.id == statement.run), None)
+        if existing is not None and (existing.status == "finished" or existing.imported is None):
+            if _is_same(store, existing, bundle, verification):
+                return Imported(run=existing, verified=verification, new=False)
             raise BundleError(
-                f"{path} has the id of another run, {there.id}, which is in this store and differs from it. "
-                "One of them is not what it says it is. Nothing was changed."
+                f"{path} has the id of another run, {existing.id}, which is in this store and differs from "
+                "it. One of them is not what it says it is. Nothing was changed."
             )
-        if there is not None:  # an import that was cut short
-            store.delete(there.id)
-        return Imported(run=_stored(store, bundle, found, wants, told), verified=found, new=True)
+        if existing is not None:  # an import that was cut short
+            store.delete(existing.id)
+        return Imported(
+            run=_store_run(store, bundle, verification, options, notify), verified=verification, new=True
+        )
 
 
-def _there(store: Store, run_id: str) -> Run | None:
-    """The run of exactly that id."""
-    return next((run for run in store.runs() if run.id == run_id), None)
-
-
-def _stored(store: Store, bundle: Bundle, found: Verified, wants: Wants, told: Tell | None) -> Run:
-    before = {(one.suite.name, one.suite.version) for one in store.versions()}
-    suite = take_suite(store, bundle, found, wants)
-    whole = replace(found.run, suite=suite, tags=(f"{TAG}-{found.standing}",), imported=found.standing)
-    run = replace(whole, status="running", finished_at=None)
-    begun = False
+def _store_run(
+    store: Store, bundle: Bundle, verification: Verified, options: ImportOptions, notify: Tell | None
+) -> Run:
+    versions_before = {(version.suite.name, version.suite.version) for version in store.versions()}
+    suite = import_suite(store, bundle, verification, options)
+    imported_run = replace(
+        verification.run,
+        suite=suite,
+        tags=(f"{TAG}-{verification.standing}",),
+        imported=verification.standing,
+    )
+    run = replace(imported_run, status="running", finished_at=None)
+    is_started = False
     try:
         store.begin(run)
-        begun = True
-        _store_trials(store, run, bundle, found.statement, told)
-        store.update(whole)
-        return whole
+        is_started = True
+        _store_trials(store, run, bundle, verification.statement, notify)
+        store.update(imported_run)
+        return imported_run
     except BaseException:
-        _forget(store, run if begun else None, suite, before)
+        _undo(store, run if is_started else None, suite, versions_before)
         raise
 
 
-def _store_trials(store: Store, run: Run, bundle: Bundle, statement: Statement, told: Tell | None) -> None:
-    count, tell = 0, telling(told, "trials imported")
-    for count, line in enumerate(trials_of(bundle, statement), 1):
+def _store_trials(store: Store, run: Run, bundle: Bundle, statement: Statement, notify: Tell | None) -> None:
+    count, tell = 0, telling(notify, "trials imported")
+    for count, line in enumerate(read_trials(bundle, statement), 1):
         store.record(run.id, line.trial, line.verdict)
         tell(count, run.planned)
     store.flush()
@@ -103,38 +113,38 @@ def _store_trials(store: Store, run: Run, bundle: Bundle, statement: Statement, 
         raise BundleError(f"{bundle.path} was changed while it was read. Nothing was kept; verify it again.")
 
 
-def _forget(store: Store, run: Run | None, suite: Suite, before: set[tuple[str, str | None]]) -> None:
-    """Leave the store as it was; what cannot be undone now is undone by the next import of the bundle."""
+def _undo(store: Store, run: Run | None, suite: Suite, versions_before: set[tuple[str, str | None]]) -> None:
+    """Removes what was stored; what cannot be removed now is removed by the next import of the bundle."""
     with suppress(ProctorError):
         if run is not None:
             store.delete(run.id)
     with suppress(ProctorError):
-        if (suite.name, suite.version) not in before and suite.version is not None:
+        if (suite.name, suite.version) not in versions_before and suite.version is not None:
             store.forget(suite.name, suite.version)
 
 
 # --- a run that is there already ---------------------------------------------------------------------------
 
 
-def _is_same(store: Store, run: Run, bundle: Bundle, found: Verified) -> bool:
+def _is_same(store: Store, run: Run, bundle: Bundle, verification: Verified) -> bool:
     """Whether a stored run is the one that a bundle is of: its own maker may import it again."""
-    theirs, own = found.run, published(replace(run, imported=None))
-    if _plain(own.suite) != _plain(theirs.suite):
+    theirs, own = verification.run, published(replace(run, imported=None))
+    if _without_place(own.suite) != _without_place(theirs.suite):
         return False
     if (config_of(own), environment_of(own)) != (config_of(theirs), environment_of(theirs)):
         return False
-    cases = ((one.case, one.sent) for one in store.cases(run.suite.content))
-    if not _equal(cases, ((line.case, line.sent) for line in cases_of(bundle, found.statement))):
+    cases = ((stored_case.case, stored_case.sent) for stored_case in store.cases(run.suite.content))
+    if not _are_equal(cases, ((line.case, line.sent) for line in read_cases(bundle, verification.statement))):
         return False
     trials = (published_trial(row.trial, row.case, run) for row in rows_of(store, run, reveal=True))
-    return _equal(trials, (line.trial for line in trials_of(bundle, found.statement)))
+    return _are_equal(trials, (line.trial for line in read_trials(bundle, verification.statement)))
 
 
-def _plain(suite: Suite) -> Suite:
-    """The header without what a store or a place gives it."""
+def _without_place(suite: Suite) -> Suite:
+    """Returns the header without what differs from store to store: version, folder and defaults."""
     name = suite.name.removeprefix(BUILTIN)  # which bundles of earlier versions do not have
     return replace(suite, name=name, version=None, content="", folder="", defaults=Defaults())
 
 
-def _equal(stored: Iterator[Any], read: Iterator[Any]) -> bool:
-    return all(one == other for one, other in zip_longest(stored, read))
+def _are_equal(stored_rows: Iterator[Any], bundle_rows: Iterator[Any]) -> bool:
+    return all(first == second for first, second in zip_longest(stored_rows, bundle_rows))

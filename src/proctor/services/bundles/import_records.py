@@ -1,6 +1,6 @@
-"""A verified bundle's suite and trials to a store: read once more, and held against the digests meanwhile.
+"""Reads a verified bundle's suite and trials once more for a store, and compares them with the digests.
 
-A bundle lies where others may write. What is taken is what was verified, or nothing.
+A bundle lies where others may write. Only what was verified is imported, or nothing.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ from proctor.proof.check_statement import shown
 from proctor.proof.records import CaseLine, HiddenLine, TrialLine, case_from, trial_from
 from proctor.proof.statement import SUITE, TRIALS, Statement
 from proctor.protocols import Store
-from proctor.services.bundles.side_effects import Foreign
+from proctor.services.bundles.side_effects import SideEffectCheck
 from proctor.services.bundles.verify import Verified, verify
 from proctor.services.progress_lines import Tell
 from proctor.services.runs.planning.target_names import Names
-from proctor.services.suites.library import builtin_digest, check_builtin
-from proctor.services.suites.suite_sources import BUILTIN, TIERS, versioned
+from proctor.services.suites.builtin_suites import BUILTIN, TIERS
+from proctor.services.suites.save_and_open import builtin_digest, check_builtin
+from proctor.services.suites.saved_names import versioned
 
 T = TypeVar("T")
 
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 """As `request.new_id` makes them."""
-_LONGEST_NAME = 200
-"""More characters no list of runs has room for."""
+_MAX_NAME_LENGTH = 200
+"""In characters; lists of runs have no room for longer names."""
 
 
-class Wants(Struct, frozen=True, kw_only=True):
-    """What a user asks of a bundle before anything of it is taken."""
+class ImportOptions(Struct, frozen=True, kw_only=True):
+    """What a user requires of a bundle before it is imported."""
 
     trusted: Mapping[str, Trusted] = {}
     """The keys that the user trusts, by their ids."""
@@ -54,44 +55,48 @@ class Wants(Struct, frozen=True, kw_only=True):
     """The user names the judges."""
 
 
-def verified(path: Path, wants: Wants, told: Tell | None = None) -> Verified:
-    """What verifying a bundle gives.
+def verified(path: Path, options: ImportOptions, notify: Tell | None = None) -> Verified:
+    """Verifies a bundle, and checks that it is signed as the options require.
 
     Raises:
         BundleError: it is not what it says it is, or not signed as it has to be.
         UsageError: there is none.
     """
-    found = verify(path, wants.trusted, told)
-    if wants.require_signature and found.standing != "trusted":
-        how = "is not signed" if found.standing == "unsigned" else "is signed by keys that you do not trust"
+    verification = verify(path, options.trusted, notify)
+    if options.require_signature and verification.standing != "trusted":
+        how = (
+            "is not signed"
+            if verification.standing == "unsigned"
+            else "is signed by keys that you do not trust"
+        )
         raise BundleError(f"{path} {how}, and a signature by a trusted key is required. Nothing was done.")
-    for what, said in (("run", found.statement.run), ("group", found.statement.group)):
-        if not _ID.fullmatch(said):
-            raise BundleError(f"{path} is of the {what} {shown(said)}, which is no id of a {what}.")
-    return found
+    for what, identifier in (("run", verification.statement.run), ("group", verification.statement.group)):
+        if not _ID.fullmatch(identifier):
+            raise BundleError(f"{path} is of the {what} {shown(identifier)}, which is no id of a {what}.")
+    return verification
 
 
-def cases_of(bundle: Bundle, statement: Statement) -> Iterator[CaseLine]:
+def read_cases(bundle: Bundle, statement: Statement) -> Iterator[CaseLine]:
     """The cases that a bundle shows, in order.
 
     Raises:
         BundleError: at the latest at the end, that they are not those that were verified.
     """
     for line in _lines(bundle, statement, SUITE, skipped=1):
-        read = _read(bundle, case_from, line)
-        if not isinstance(read, HiddenLine):
-            yield read
+        record = _read(bundle, case_from, line)
+        if not isinstance(record, HiddenLine):
+            yield record
 
 
-def trials_of(bundle: Bundle, statement: Statement) -> Iterator[TrialLine]:
+def read_trials(bundle: Bundle, statement: Statement) -> Iterator[TrialLine]:
     """The trials that a bundle shows, in order; raises as `cases_of` does."""
     for line in _lines(bundle, statement, TRIALS):
-        read = _read(bundle, trial_from, line)
-        if not isinstance(read, HiddenLine):
-            yield read
+        record = _read(bundle, trial_from, line)
+        if not isinstance(record, HiddenLine):
+            yield record
 
 
-def own_targets(environ: Mapping[str, str]) -> frozenset[str]:
+def read_target_names(environ: Mapping[str, str]) -> frozenset[str]:
     """The names of the user's own targets file; none where there is no such file.
 
     Raises:
@@ -100,47 +105,53 @@ def own_targets(environ: Mapping[str, str]) -> frozenset[str]:
     return frozenset(Names(environ).names())
 
 
-def standing_in_words(found: Verified) -> str:
+def describe_signatures(verification: Verified) -> str:
     """How a bundle is signed, as a sentence; with whole fingerprints."""
-    by = ", ".join(f"{one.name} ({one.id})" for one in found.signatures if one.name is not None)
-    if found.standing == "trusted":
+    by = ", ".join(
+        f"{signature.name} ({signature.id})"
+        for signature in verification.signatures
+        if signature.name is not None
+    )
+    if verification.standing == "trusted":
         return f"signed by a trusted key, {by}."
-    if found.standing == "unknown":
-        return f"signed by an unknown key, {', '.join(one.id for one in found.signatures)}."
+    if verification.standing == "unknown":
+        return (
+            f"signed by an unknown key, {', '.join(signature.id for signature in verification.signatures)}."
+        )
     return "unsigned: consistent, but anyone could have made it."
 
 
-def take_suite(store: Store, bundle: Bundle, found: Verified, wants: Wants) -> Suite:
-    """Save a bundle's suite in a store, beside what is there under its name.
+def import_suite(store: Store, bundle: Bundle, verification: Verified, options: ImportOptions) -> Suite:
+    """Saves a bundle's suite in a store, as a further version where its name is taken.
 
-    Of a public bundle the cases that it shows are saved, as a suite of their own that is not split. How the
-    suite wants to be run where nobody says is left out: that is not for a stranger to say.
+    Of a public bundle the cases that it shows are saved, as a suite of their own that is not split. The
+    suite's defaults for runs are left out: a stranger may not choose targets and settings here.
 
     Raises:
         BundleError: it was changed since it was verified.
         UsageError: it would act on this machine and may not, or its name cannot be had.
     """
-    statement, whole = found.statement, found.statement.kind == "full"
-    header = replace(found.run.suite, version=None, folder="", defaults=Defaults())
-    if not whole:
+    statement, is_full = verification.statement, verification.statement.kind == "full"
+    header = replace(verification.run.suite, version=None, folder="", defaults=Defaults())
+    if not is_full:
         name = f"{header.name.removeprefix(BUILTIN)} (public part)"
         header = replace(header, name=name, split_rule=None)
-    foreign = Foreign(wants.own_targets, judged=wants.judged)
+    side_effects = SideEffectCheck(options.own_targets, judged=options.judged)
     indexer = Indexer(Selection(), None)
     digests: list[tuple[str, str, str]] = []
     writer = store.saving(aside=True)
     try:
-        for place, line in enumerate(cases_of(bundle, statement)):
-            sent = sent_digest(line.case)
-            digests.append((line.case.id, sent, judged_digest(line.case)))
+        for position, line in enumerate(read_cases(bundle, statement)):
+            sent_hash = sent_digest(line.case)
+            digests.append((line.case.id, sent_hash, judged_digest(line.case)))
             indexer.add(line.case)
-            foreign.add(place, line.case)
-            writer.add(line.case, sent)
+            side_effects.add(position, line.case)
+            writer.add(line.case, sent_hash)
         suite = replace(header, case_count=len(digests), digest=suite_digest(header, digests))
-        if whole and suite.digest != statement.suite.digest:
-            raise _changed(bundle)
-        if not wants.allow_programs:
-            foreign.check(indexer.index(suite.split_rule))
+        if is_full and suite.digest != statement.suite.digest:
+            raise _changed_error(bundle)
+        if not options.allow_programs:
+            side_effects.check(indexer.index(suite.split_rule))
         return writer.keep(replace(suite, name=name_of(suite)))
     finally:
         writer.drop()
@@ -153,7 +164,12 @@ def name_of(suite: Suite) -> str:
         UsageError: it is that of a version or of a built-in suite with other cases, or cannot be listed.
     """
     name = suite.name
-    if not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME or versioned(name) is not None:
+    if (
+        not name.strip()
+        or not name.isprintable()
+        or len(name) > _MAX_NAME_LENGTH
+        or versioned(name) is not None
+    ):
         raise UsageError(f"The suite of this bundle is called {shown(name)}, which no suite here can be.")
     if name in TIERS and suite.digest == builtin_digest(name):
         return f"{BUILTIN}{name}"
@@ -169,19 +185,19 @@ def name_of(suite: Suite) -> str:
 
 def _lines(bundle: Bundle, statement: Statement, name: str, skipped: int = 0) -> Iterator[bytes]:
     hasher = sha256()
-    for place, line in enumerate(bundle.lines(name, hasher)):
-        if place >= skipped:
+    for index, line in enumerate(bundle.lines(name, hasher)):
+        if index >= skipped:
             yield line
     if hasher.hexdigest() != statement.files[name]:
-        raise _changed(bundle)
+        raise _changed_error(bundle)
 
 
-def _read(bundle: Bundle, reading: Callable[[bytes], T], line: bytes) -> T:
+def _read(bundle: Bundle, parse: Callable[[bytes], T], line: bytes) -> T:
     try:
-        return reading(line)
+        return parse(line)
     except ValueError:
-        raise _changed(bundle) from None
+        raise _changed_error(bundle) from None
 
 
-def _changed(bundle: Bundle) -> BundleError:
+def _changed_error(bundle: Bundle) -> BundleError:
     return BundleError(f"{bundle.path} was changed while it was read. Nothing was kept; verify it again.")

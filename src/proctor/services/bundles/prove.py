@@ -1,4 +1,4 @@
-"""One trial of a stored run written as a proof, without the others."""
+"""Writes one trial of a stored run as a proof, without the others."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from proctor.bundles.keys import SigningKey
 
 
-class Wanted:
-    """Which trial is proved, and where."""
+class ProofCollector:
+    """Collects the lines of one trial and the hashes of all others, for its proof."""
 
     def __init__(self, case_id: str, repeat: int, path: Path) -> None:
-        """Nothing is found yet.
+        """Takes the trial to prove, and where to write the proof.
 
         Args:
             case_id: its case.
@@ -37,22 +37,22 @@ class Wanted:
         self.held_out = False
         self._leaves: dict[bool, list[bytes]] = {False: [], True: []}
         self._case = (0, b"")
-        self._found: tuple[tuple[int, bytes], tuple[int, bytes]] | None = None
+        self._match: tuple[tuple[int, bytes], tuple[int, bytes]] | None = None
 
-    def watch(self, name: str, index: int, line: bytes, leaf: bytes, noun: Case | Trial) -> None:
-        """See each line go by; a trial comes after its case."""
+    def observe(self, name: str, index: int, line: bytes, leaf: bytes, record: Case | Trial) -> None:
+        """Takes the next line of the bundle; a trial comes after its case."""
         self._leaves[name == TRIALS].append(leaf)
-        if isinstance(noun, Case):
+        if isinstance(record, Case):
             self._case = (index, line)
-        elif (noun.case_id, noun.repeat) == (self.case_id, self.repeat):
-            self._found = ((index, line), self._case)
-            self.held_out = noun.split == "holdout"
+        elif (record.case_id, record.repeat) == (self.case_id, self.repeat):
+            self._match = ((index, line), self._case)
+            self.held_out = record.split == "holdout"
 
     def lines(self) -> tuple[ProvedLine, ProvedLine] | None:
-        """The trial and its case with what leads from them; None when it did not go by."""
-        if self._found is None:
+        """Returns the trial and its case with their inclusion paths; None when the run has no such trial."""
+        if self._match is None:
             return None
-        (trial_at, trial), (case_at, case) = self._found
+        (trial_at, trial), (case_at, case) = self._match
         return (
             proved_line(trial, self._leaves[True], trial_at),
             proved_line(case, self._leaves[False], case_at),
@@ -60,35 +60,41 @@ class Wanted:
 
 
 def prove(
-    store: Store, run: Run, wanted: Wanted, *, public: bool, key: SigningKey | None, told: Tell | None = None
+    store: Store,
+    run: Run,
+    collector: ProofCollector,
+    *,
+    public: bool,
+    key: SigningKey | None,
+    notify: Tell | None = None,
 ) -> Statement:
-    """Write the proof of one trial, with the envelope that the run's bundle has.
+    """Writes the proof of one trial, with the envelope that the run's bundle has.
 
     Args:
         store: where the run is.
         run: the run, finished.
-        wanted: the trial and the file.
+        collector: the trial and the file.
         public: with the envelope of the public bundle instead of the full one.
         key: what signs; None for no signature.
-        told: told how far it is when it takes long.
+        notify: called with progress lines when it takes long.
 
     Raises:
         UsageError: the run is not finished or has no such trial, or something else is at the path.
         StoreError: the store cannot be read, or lacks trials of the run.
     """
-    check_file(wanted.path)
+    check_file(collector.path)
     check_finished(store, run)
-    statement = passed_into(Digests(), store, run, public=public, told=told, watch=wanted.watch)
-    lines = wanted.lines()
+    statement = passed_into(Digests(), store, run, public=public, notify=notify, on_line=collector.observe)
+    lines = collector.lines()
     if lines is None:
-        which = f" with repeat {wanted.repeat}" if wanted.repeat else ""
+        repeat_text = f" with repeat {collector.repeat}" if collector.repeat else ""
         raise UsageError(
-            f"Run {run.id} has no trial of case {wanted.case_id!r}{which}. "
+            f"Run {run.id} has no trial of case {collector.case_id!r}{repeat_text}. "
             f"`proctor runs export {run.id} -o trials.csv` lists what it has."
         )
-    kept_file(wanted.path, canonical(proof_of(enveloped(statement, key), *lines)) + b"\n")
+    kept_file(collector.path, canonical(proof_of(enveloped(statement, key), *lines)) + b"\n")
     if "holdout" in statement.claims:
         keep_look(store, run, "rate")
-    if wanted.held_out:
+    if collector.held_out:
         keep_look(store, run, "reveal")
     return statement

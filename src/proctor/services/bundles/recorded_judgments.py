@@ -1,7 +1,7 @@
-"""Scores that nobody can derive from the answer alone: what judges, embedding models and programs said.
+"""Checks scores that depend on recorded judgments: those of judges, embedding models and programs.
 
-A judge's recorded replies are read again by the grader that asked for them, and the score must be the one to
-which they lead. That a judge did reply so, nothing here can know.
+A judge's recorded replies are read again by the grader that asked for them, and must lead to the recorded
+score. Whether the judge really replied so cannot be checked.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ from proctor.stats import reaches
 from proctor.verdicts import is_below_gate
 
 
-class _Recorded:
-    """A judge that gives the replies that are recorded of it, one after the other, and then none."""
+class _RecordedJudge:
+    """A judge that returns its recorded replies one after the other, and then raises TargetError."""
 
     def __init__(self, name: str, judgments: Sequence[Judgment]) -> None:
-        self._left = iter([one.raw for one in judgments if one.judge == name])
+        self._replies = iter([judgment.raw for judgment in judgments if judgment.judge == name])
 
     async def answer(self, _prompt: Prompt) -> Output:
-        for raw in self._left:
+        for raw in self._replies:
             return Output(text=raw)
         raise TargetError("No further reply is recorded.", kind="missing")
 
 
-def with_judges(graded: Graded, run: Run, judgments: Sequence[Judgment]) -> Graded:
-    """What the grader saw, with the run's judges, who reply to it as they are recorded to have done."""
+def with_judges(grading_input: Graded, run: Run, judgments: Sequence[Judgment]) -> Graded:
+    """Returns the grader's input with the run's judges replaced by their recorded replies."""
     judges = {
-        spec.name: Judge(name=spec.name, target=_Recorded(spec.name, judgments)) for spec in judges_of(run)
+        spec.name: Judge(name=spec.name, target=_RecordedJudge(spec.name, judgments))
+        for spec in judges_of(run)
     }
     return replace(
-        graded,
-        judges=tuple([judges[spec.name] for spec in judges_for(run, graded.case.target)]),
+        grading_input,
+        judges=tuple([judges[spec.name] for spec in judges_for(run, grading_input.case.target)]),
         named={spec.name: judges[spec.name] for spec in run.named_judges},
         judge_repeats=run.settings.judge_repeats,
         judge_rule=run.settings.judge_rule,
@@ -49,27 +50,27 @@ def with_judges(graded: Graded, run: Run, judgments: Sequence[Judgment]) -> Grad
 
 def are_replies(recorded: Sequence[Judgment], derived: Sequence[Judgment]) -> bool:
     """Whether all recorded replies were read, each as an answer to the prompt that is recorded with it."""
-    return [_asked(one) for one in recorded] == [_asked(one) for one in derived]
+    return [_reply_key(judgment) for judgment in recorded] == [_reply_key(judgment) for judgment in derived]
 
 
-def _asked(one: Judgment) -> tuple[str | None, ...]:
-    return (one.judge, one.evaluator, one.prompt_digest, one.raw)
+def _reply_key(judgment: Judgment) -> tuple[str | None, ...]:
+    return (judgment.judge, judgment.evaluator, judgment.prompt_digest, judgment.raw)
 
 
 def check_judgments(place: str, recorded: Sequence[Judgment], derived: Sequence[Judgment]) -> None:
-    """Hold judgments against what was read of the same replies again.
+    """Compares judgments with what the same replies give when they are read again.
 
     Raises:
         Defect: one is not what its reply says.
     """
-    for nth, (one, again) in enumerate(zip(recorded, derived, strict=True), 1):
+    for nth, (judgment, derived_judgment) in enumerate(zip(recorded, derived, strict=True), 1):
         for name in ("passed", "value"):
-            what = f"`{name}` of judgment {nth} by {shown(one.judge)}"
-            same(place, what, getattr(one, name), getattr(again, name))
+            what = f"`{name}` of judgment {nth} by {shown(judgment.judge)}"
+            same(place, what, getattr(judgment, name), getattr(derived_judgment, name))
 
 
 def check_implied(place: str, assertion: Assertion, grader: Grader, recorded: Score) -> None:
-    """Hold the outcome of a score against its value, where these go together.
+    """Checks that the outcome of a score follows from its value, where the value decides it.
 
     Raises:
         Defect: they do not.
@@ -90,7 +91,7 @@ def check_implied(place: str, assertion: Assertion, grader: Grader, recorded: Sc
 
 
 def _passes(assertion: Assertion, grader: Grader, value: float) -> bool | None:
-    """Whether a value passes; None where the value does not tell."""
+    """Whether a value passes; None where the value does not decide."""
     if assertion.pass_at is not None:
         return reaches(value, assertion.pass_at)
     if assertion.params.get("rule") == "mean":

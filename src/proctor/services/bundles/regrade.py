@@ -1,8 +1,8 @@
-"""Recorded answers graded again, and the scores of a bundle held against what comes of it.
+"""Grades the recorded answers of a bundle again, and compares the scores.
 
-Graders that ask nobody give the same again, and those that asked judges do with the replies as recorded. What
-an embedding model or a program said is not asked for again, and nothing of a bundle is ever run: such scores
-are counted as they stand, and must follow from what stands beside them, as far as that can be told.
+Graders that call no model give the same score again, and those with judges do with the recorded replies.
+Embedding models and programs are not called again, and nothing of a bundle is ever run: their scores are
+counted as recorded, and only checked for consistency.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from proctor.services.runs.planning.judge_choice import specs_of
 
 T = TypeVar("T")
 
-_LIMIT_S = 5.0
-"""What a score costs whose grader was ended."""
-_PATIENCE_S = 20.0
-"""After so many seconds that led to nothing a grader is not run any more."""
-_UNENDED_S = 0.25
-"""What a search costs that its grader ended itself."""
-_UNENDED = "did not end within"
+_KILLED_COST_S = 5.0
+"""Counted as lost for each score whose grader was killed."""
+_MAX_LOST_S = 20.0
+"""A grader that has lost this many seconds is not run any more."""
+_TIMEOUT_COST_S = 0.25
+"""Counted as lost for each search that its grader ended itself."""
+_TIMEOUT_PHRASE = "did not end within"
 
 
 class Deriving:
-    """Holds the scores of trials against their answers, case by case."""
+    """Checks that the scores of trials follow from their answers, case by case."""
 
     def __init__(self, run: Run, isolation: BlockingIsolation) -> None:
-        """Nothing is graded yet.
+        """Takes the run and what runs its graders.
 
         Args:
             run: the run that they are of.
@@ -55,16 +55,16 @@ class Deriving:
         self._run = run
         self._isolation = isolation
         self._lost_s: defaultdict[str, float] = defaultdict(float)
-        """What led to nothing, by the graders."""
+        """The seconds that each grader used without a result."""
         self._masks = bool(names_in([spec.options.get("env", {}) for spec in specs_of(run)]))
         """Values of variables may have been blotted out of what was done in a workspace."""
-        self._kinds: dict[str, type[Any] | None] = {}
+        self._grader_classes: dict[str, type[Any] | None] = {}
         self._group: list[tuple[str, Trial]] = []
-        """The trials so far of a case whose answers are graded together, and where they stand."""
+        """The trials so far of a case whose answers are graded together, with their places in the file."""
         self.graded_again = 0
         """How many scores were derived again."""
         self.recounted: Counter[str] = Counter()
-        """How many scores were counted as they stand, by their graders."""
+        """How many scores were counted as recorded, by grader."""
         self.unread = 0
         """How many judgments were not read again from their judges' replies."""
         self._hint = ""
@@ -73,69 +73,74 @@ class Deriving:
             self._hint = f" Proctor {shown(made_by)} graded the run; this is {__version__}, which may differ."
 
     @property
-    def unended(self) -> tuple[str, ...]:
+    def timed_out(self) -> tuple[str, ...]:
         """The graders that took too long, sorted."""
         return tuple(sorted(name for name, lost_s in self._lost_s.items() if lost_s))
 
     def check(self, place: str, case: Case, trial: Trial) -> None:
-        """The scores of the next trial; those over all answers of its case with the last of them.
+        """Checks the scores of the next trial; scores over all repeats are checked with the last repeat.
 
         Args:
-            place: where the trial stands, for messages.
+            place: where the trial is in the file, for messages.
             case: its case.
             trial: the trial; a case's come one after the other.
 
         Raises:
-            Defect: one is not what the answer comes to.
+            Defect: a score does not follow from the answer.
         """
-        together, filled = False, _names_variables(case)
+        over_repeats, names_variables = False, _names_variables(case)
         for nth, assertion in enumerate(case.assertions):
             if trial.output is not None:
-                _check_form(_at(place, trial, nth), assertion, trial.scores[nth], filled=filled)
-            if self._looks_at_all(assertion):
-                together = True
+                _check_form(
+                    _score_place(place, trial, nth),
+                    assertion,
+                    trial.scores[nth],
+                    names_variables=names_variables,
+                )
+            if self._grades_repeats(assertion):
+                over_repeats = True
             elif trial.output is not None:
                 graded = Graded(case=case, output=trial.output)
-                self._check(_at(place, trial, nth), assertion, trial.scores[nth], graded)
-        if together:
+                self._check(_score_place(place, trial, nth), assertion, trial.scores[nth], graded)
+        if over_repeats:
             self._group.append((place, trial))
             if len(self._group) == repeats_of(case, self._run.settings.repeats):
-                self._check_together(case)
+                self._check_repeats(case)
                 self._group = []
 
-    def _check_together(self, case: Case) -> None:
+    def _check_repeats(self, case: Case) -> None:
         outputs = tuple(trial.output for _, trial in self._group if trial.output is not None)
         missing = len(self._group) - len(outputs)
         for nth, assertion in enumerate(case.assertions):
-            for place, trial in self._group if self._looks_at_all(assertion) else ():
+            for place, trial in self._group if self._grades_repeats(assertion) else ():
                 if trial.output is None:
                     continue
                 recorded = trial.scores[nth]
                 if missing:  # then nothing can be said over all of them
-                    same(_at(place, trial, nth), "the outcome", recorded.outcome.value, "unscored")
+                    same(_score_place(place, trial, nth), "the outcome", recorded.outcome.value, "unscored")
                     self.graded_again += 1
                 else:
                     graded = Graded(case=case, output=outputs[0], outputs=outputs)
-                    self._check(_at(place, trial, nth), assertion, recorded, graded)
+                    self._check(_score_place(place, trial, nth), assertion, recorded, graded)
 
-    def _looks_at_all(self, assertion: Assertion) -> bool:
-        kind = self._kind(assertion)
+    def _grades_repeats(self, assertion: Assertion) -> bool:
+        kind = self._grader_class(assertion)
         return kind is not None and bool(kind.over_repeats)
 
-    def _kind(self, assertion: Assertion) -> type[Any] | None:
+    def _grader_class(self, assertion: Assertion) -> type[Any] | None:
         """The class of a grader; None for one that is not installed here."""
-        if assertion.grader not in self._kinds:
+        if assertion.grader not in self._grader_classes:
             try:
-                self._kinds[assertion.grader] = GRADERS.get(assertion.grader)
+                self._grader_classes[assertion.grader] = GRADERS.get(assertion.grader)
             except UnknownName:
-                self._kinds[assertion.grader] = None
-        return self._kinds[assertion.grader]
+                self._grader_classes[assertion.grader] = None
+        return self._grader_classes[assertion.grader]
 
     def _check(self, place: str, assertion: Assertion, recorded: Score, graded: Graded) -> None:
         name = assertion.grader
-        grader = None if self._kind(assertion) is None else self._bound(place, assertion)
-        derived = None if grader is None else self._derived(assertion, grader, recorded, graded)
-        if derived is None or (recorded.outcome is Verdict.UNSCORED and _UNENDED in recorded.reason):
+        grader = None if self._grader_class(assertion) is None else self._bind_grader(place, assertion)
+        derived = None if grader is None else self._derive_score(assertion, grader, recorded, graded)
+        if derived is None or (recorded.outcome is Verdict.UNSCORED and _TIMEOUT_PHRASE in recorded.reason):
             self.recounted[name] += 1
             self.unread += 0 if name == "program" else len(recorded.judgments)
             if grader is not None:
@@ -149,11 +154,13 @@ class Deriving:
             same(place, "the number of judgments", len(recorded.judgments), 0)
             self._compare(place, recorded, derived, "grading the answer again gives")
 
-    def _derived(self, assertion: Assertion, grader: Grader, recorded: Score, graded: Graded) -> Score | None:
-        """The score of an answer by its grader, with judges who reply as is recorded.
+    def _derive_score(
+        self, assertion: Assertion, grader: Grader, recorded: Score, graded: Graded
+    ) -> Score | None:
+        """Grades an answer again, with judges that give their recorded replies.
 
-        None where it needs more than that, where these are replies to something else, or where it takes too
-        long.
+        None where the grader needs more than that, where the replies belong to other prompts, or where it
+        takes too long.
         """
         wants = grader.wants()
         if "embedder" in wants or _runs_programs(assertion, grader) or self._is_masked(graded.case):
@@ -162,71 +169,71 @@ class Deriving:
         size = uninterrupted_size((assertion,), graded.outputs or (graded.output,), GRADERS.get) + sum(
             len(judgment.raw) for judgment in judgments or ()
         )
-        work = partial(_derive, assertion, graded, self._run, judgments)
-        (derived,) = self._limited(assertion.grader, work, size) or (None,)
+        work = partial(_score_with_replies, assertion, graded, self._run, judgments)
+        (derived,) = self._run_limited(assertion.grader, work, size) or (None,)
         if derived is None or ("judge" in wants and not are_replies(recorded.judgments, derived.judgments)):
             return None
-        if derived.outcome is Verdict.UNSCORED and _UNENDED in derived.reason:
-            self._lost_s[assertion.grader] += _UNENDED_S
+        if derived.outcome is Verdict.UNSCORED and _TIMEOUT_PHRASE in derived.reason:
+            self._lost_s[assertion.grader] += _TIMEOUT_COST_S
             return None
         return derived
 
-    def _bound(self, place: str, assertion: Assertion) -> Grader | None:
+    def _bind_grader(self, place: str, assertion: Assertion) -> Grader | None:
         """The grader of an assertion; None where checking its parameters takes too long.
 
         Raises:
             Defect: there is no such grader, or its parameters are wrong.
         """
-        grader = self._limited(assertion.grader, partial(_bind, place, assertion), 0)
+        grader = self._run_limited(assertion.grader, partial(_bind_or_defect, place, assertion), 0)
         if isinstance(grader, Defect):
             raise grader
         return grader
 
-    def _limited(self, grader: str, work: Callable[[], T], size: int) -> T | None:
-        """What a grader's work gives; None where it takes too long, or has done so too often."""
-        if self._lost_s[grader] >= _PATIENCE_S:
+    def _run_limited(self, grader: str, work: Callable[[], T], size: int) -> T | None:
+        """Returns the result of a grader's work; None where it takes too long, or did so too often before."""
+        if self._lost_s[grader] >= _MAX_LOST_S:
             return None
         try:
             return self._isolation.call(work, size)
         except (TimeLimitExceeded, GraderBroke):
-            self._lost_s[grader] += _LIMIT_S
+            self._lost_s[grader] += _KILLED_COST_S
             return None
 
     def _is_masked(self, case: Case) -> bool:
-        """Whether a variable's name may stand in the answer where the grader saw its value."""
+        """Whether the answer may have a variable's name where the grader saw its value."""
         return _names_variables(case) or (case.workspace is not None and self._masks)
 
     def _compare(self, place: str, recorded: Score, derived: Score, again: str) -> None:
         if recorded.outcome is not derived.outcome:
-            what, said, right = "outcome", recorded.outcome.value, derived.outcome.value
-        elif not _near(recorded.value, derived.value):
-            what, said, right = "value", str(recorded.value), str(derived.value)
-        elif not _near(recorded.required, derived.required):
-            what, said, right = "gate", str(recorded.required), str(derived.required)
+            what, recorded_value, derived_value = "outcome", recorded.outcome.value, derived.outcome.value
+        elif not _is_close(recorded.value, derived.value):
+            what, recorded_value, derived_value = "value", str(recorded.value), str(derived.value)
+        elif not _is_close(recorded.required, derived.required):
+            what, recorded_value, derived_value = "gate", str(recorded.required), str(derived.required)
         else:
             return
-        raise Defect(f"{place}: the {what} is {said}, and {again} {right}.{self._hint}")
+        raise Defect(f"{place}: the {what} is {recorded_value}, and {again} {derived_value}.{self._hint}")
 
 
-def _at(place: str, trial: Trial, nth: int) -> str:
+def _score_place(place: str, trial: Trial, nth: int) -> str:
     return f"{place}: score {nth + 1} ({shown(trial.scores[nth].grader)})"
 
 
-def _bind(place: str, assertion: Assertion) -> Grader | Defect:
-    """The grader of an assertion, or what is wrong with that."""
+def _bind_or_defect(place: str, assertion: Assertion) -> Grader | Defect:
+    """Returns the grader of an assertion, or the defect that keeps it from being made."""
     try:
         return understood(place, partial(bind, assertion, GRADERS.get))
     except Defect as defect:
         return defect
 
 
-def _derive(
+def _score_with_replies(
     assertion: Assertion, graded: Graded, run: Run, judgments: Sequence[Judgment] | None
 ) -> tuple[Score | None]:
     """The score of an answer; None where its grader wants to wait. With judgments, its judges gave these."""
     if judgments is not None:
         graded = with_judges(graded, run, judgments)
-    return (_at_once(score(assertion, graded, GRADERS.get)),)
+    return (_run_without_waiting(score(assertion, graded, GRADERS.get)),)
 
 
 def _runs_programs(assertion: Assertion, grader: Grader) -> bool:
@@ -234,20 +241,20 @@ def _runs_programs(assertion: Assertion, grader: Grader) -> bool:
     return grader.waits and (assertion.grader != "composite" or b'"program"' in encode(assertion.params))
 
 
-def _at_once(coming: Coroutine[Any, Any, T]) -> T | None:
-    """What a coroutine gives if it waits for nothing; None, and its end, where it does."""
+def _run_without_waiting(coroutine: Coroutine[Any, Any, T]) -> T | None:
+    """Runs a coroutine and returns its result; closes it and returns None if it waits for something."""
     try:
-        coming.send(None)
+        coroutine.send(None)
     except StopIteration as end:
-        done: T = end.value
-        return done
+        result: T = end.value
+        return result
     finally:
-        coming.close()
+        coroutine.close()
     return None
 
 
 def _names_variables(case: Case) -> bool:
-    """Whether the case names one where the digest of the suite would tell if somebody had put it in."""
+    """Whether the case names a variable in a field that the suite's digest covers."""
     if not case.variables:
         return False
     params = [assertion.params for assertion in case.assertions]
@@ -258,13 +265,13 @@ def _names_variables(case: Case) -> bool:
 # --- what a score must be ----------------------------------------------------------------------------------
 
 
-def _check_form(place: str, assertion: Assertion, recorded: Score, *, filled: bool) -> None:
-    """What every score of an assertion must have, whatever its grader says.
+def _check_form(place: str, assertion: Assertion, recorded: Score, *, names_variables: bool) -> None:
+    """Checks what holds for every score of an assertion, whatever its grader.
 
-    Where variables were filled in, one may stand in the name for a text that only happens to be its value.
+    Where variables were filled in, the name may have a variable for a text that only happens to be its value.
     """
     same(place, "the grader", recorded.grader, assertion.grader)
-    if not filled:
+    if not names_variables:
         same(place, "the name", recorded.name, assertion.label or assertion.grader)
     right = understood(place, lambda: assertion_digest(assertion))
     same(place, "the digest of the assertion", recorded.assertion, right)
@@ -280,8 +287,8 @@ def _check_form(place: str, assertion: Assertion, recorded: Score, *, filled: bo
         raise Defect(f"{place}: the gate is {shown(own)}, and the assertion has {gate}.")
 
 
-def _near(one: float | None, other: float | None) -> bool:
+def _is_close(first: float | None, second: float | None) -> bool:
     """Equal but for the rounding of a sum whose parts come in another order."""
-    if one is None or other is None:
-        return one is other
-    return abs(one - other) <= 1e-9
+    if first is None or second is None:
+        return first is second
+    return abs(first - second) <= 1e-9

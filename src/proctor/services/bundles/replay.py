@@ -1,4 +1,4 @@
-"""A bundle's questions asked again: what is asked of whom, and what came of it beside its own answers."""
+"""Runs a bundle's cases again: plans the request, and compares the new run with the bundle's answers."""
 
 from __future__ import annotations
 
@@ -13,96 +13,102 @@ from proctor.errors import NothingSelected
 from proctor.model import Params, Run, Settings, Suite
 from proctor.proof.replay_comparison import Replayed, Said, replayed, said
 from proctor.protocols import Store
-from proctor.services.bundles.import_records import Wants, take_suite, trials_of, verified
+from proctor.services.bundles.import_records import ImportOptions, import_suite, read_trials, verified
 from proctor.services.bundles.verify import Verified
 from proctor.services.progress_lines import Tell
 from proctor.services.runs.reading.report import keep_look, rows_of
 from proctor.services.runs.request import Request
 
-_DECIDED = frozenset({"repeats", "threshold", "judge_repeats", "judge_rule", "reuse", "cache"})
+_FIXED_SETTINGS = frozenset({"repeats", "threshold", "judge_repeats", "judge_rule", "reuse", "cache"})
 """Settings that the bundle's run decides, or that would give old answers for new ones."""
 
 
 class Asking(Struct, frozen=True, kw_only=True):
-    """What is asked again."""
+    """The run that repeats a bundle's cases."""
 
     request: Request
     verified: Verified
     before: tuple[Said, ...]
-    """The bundle's trials that are asked again."""
+    """The bundle's trials that are repeated."""
     notes: tuple[str, ...]
     """What is left out, in sentences."""
 
 
 class Who(Struct, frozen=True, kw_only=True):
-    """Who is asked, and how; the rest is as the bundle has it."""
+    """The target, judges and settings of the new run; everything else is the bundle's."""
 
     target: str
     judges: tuple[str, ...] = ()
     split: Literal["dev", "holdout", "all"] | None = None
-    """Only this part; None for all that the bundle's run asked."""
+    """Only this part; None for all cases of the bundle's run."""
     settings: Settings = Settings()
-    """Of it concurrency, timeout, retries and budget count."""
+    """Only concurrency, timeout, retries, answer size and budget of it are used."""
 
 
-def asking(store: Store, path: Path, wants: Wants, who: Who, told: Tell | None = None) -> Asking:
-    """Verify a bundle, save its suite, and say what is to be asked of whom.
+def asking(
+    store: Store, path: Path, import_options: ImportOptions, options: Who, notify: Tell | None = None
+) -> Asking:
+    """Verifies a bundle, saves its suite, and plans the run that repeats its cases.
 
     Args:
         store: where the suite is saved and the new run will be.
         path: the bundle.
-        wants: what the user asks of it.
-        who: who is asked.
-        told: told how far it is when it takes long.
+        import_options: what the user requires of it.
+        options: the target, the judges and the settings.
+        notify: called with progress lines when it takes long.
 
     Raises:
         BundleError: it is not what it says it is, or not signed as it has to be; nothing is saved then.
         UsageError: there is no bundle, or its suite would act on this machine.
         NothingSelected: the bundle has no trial of the split.
     """
-    found = verified(path, wants, told)
-    statement, run = found.statement, found.run
+    verification = verified(path, import_options, notify)
+    statement, run = verification.statement, verification.run
     with opened(path) as bundle:
         before = tuple(
             said(line.trial, line.verdict)
-            for line in trials_of(bundle, statement)
-            if who.split in (None, "all", line.trial.split)
+            for line in read_trials(bundle, statement)
+            if options.split in (None, "all", line.trial.split)
         )
         if not before:
-            which = "nothing but what is held out" if found.hidden and who.split is None else "no such trial"
-            raise NothingSelected(f"{path} shows {which}, so there is nothing to ask again.")
-        suite = take_suite(store, bundle, found, wants)
+            scope = (
+                "nothing but what is held out"
+                if verification.hidden and options.split is None
+                else "no such trial"
+            )
+            raise NothingSelected(f"{path} shows {scope}, so there is nothing to run again.")
+        suite = import_suite(store, bundle, verification, import_options)
     return Asking(
-        request=_request(suite, run, who, before),
-        verified=found,
+        request=_request(suite, run, options, before),
+        verified=verification,
         before=before,
-        notes=_notes(found, who, suite),
+        notes=_notes(verification, options, suite),
     )
 
 
-def compared(store: Store, asked: Asking, again: Run) -> Replayed:
-    """Hold the new run against the bundle; where anything of it is held out this is a look.
+def compared(store: Store, plan: Asking, again: Run) -> Replayed:
+    """Compares the new run with the bundle; where held-out cases are in it, records an access to the holdout.
 
     Raises:
         StoreError: the store cannot be read.
     """
     after = [said(row.trial, row.verdict) for row in rows_of(store, again, reveal=True)]
-    if any(one.split == "holdout" for one in asked.before):
+    if any(answer.split == "holdout" for answer in plan.before):
         keep_look(store, again, "rate")
-    return replayed(asked.before, after)
+    return replayed(plan.before, after)
 
 
-def _request(suite: Suite, run: Run, who: Who, before: tuple[Said, ...]) -> Request:
+def _request(suite: Suite, run: Run, options: Who, before: tuple[Said, ...]) -> Request:
     then = run.settings
     selection = then.selection
     if suite.split_rule is None:
         selection = replace(selection, split="all")
-    elif who.split not in (None, "all"):
-        selection = replace(selection, split=who.split)
+    elif options.split not in (None, "all"):
+        selection = replace(selection, split=options.split)
     if selection.limit is not None:  # it was of all splits, and of cases that may be hidden now
-        selection = replace(selection, limit=len({one.case_id for one in before}))
+        selection = replace(selection, limit=len({answer.case_id for answer in before}))
     settings = replace(
-        who.settings,
+        options.settings,
         selection=selection,
         repeats=then.repeats,
         threshold=then.threshold,
@@ -113,23 +119,23 @@ def _request(suite: Suite, run: Run, who: Who, before: tuple[Said, ...]) -> Requ
     )
     return Request(
         saved=(suite,),
-        targets=(who.target,),
-        judges=who.judges,
+        targets=(options.target,),
+        judges=options.judges,
         params=run.target.params,
         judge_params=run.judges[0].params if run.judges else Params(),
         settings=settings,
-        explicit=_DECIDED | {"concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd"},
+        explicit=_FIXED_SETTINGS | {"concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd"},
     )
 
 
-def _notes(found: Verified, who: Who, suite: Suite) -> tuple[str, ...]:
+def _notes(verification: Verified, options: Who, suite: Suite) -> tuple[str, ...]:
     notes = []
-    if found.hidden:
+    if verification.hidden:
         notes.append(
-            f"The bundle is public: its {found.hidden:,} held-out trials are not in it, and only the others "
-            f"were asked again, as the suite {suite.name!r}."
+            f"The bundle is public: its {verification.hidden:,} held-out trials are not in it, and only the "
+            f"others were run again, as the suite {suite.name!r}."
         )
-    if found.run.judges and not who.judges:
-        names = ", ".join(judge.name for judge in found.run.judges)
-        notes.append(f"The answers then were judged by {names}; --judge says who judges now.")
+    if verification.run.judges and not options.judges:
+        names = ", ".join(judge.name for judge in verification.run.judges)
+        notes.append(f"The answers were judged by {names} then; choose judges now with --judge.")
     return tuple(notes)

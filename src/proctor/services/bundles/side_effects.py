@@ -1,4 +1,4 @@
-"""What a suite from a bundle or a page would do here besides asking the target: nothing of it unasked.
+"""Finds what a suite from a bundle or a page would do here besides calling the target, and refuses it.
 
 A suite of one's own may run programs, name targets and read environment variables. One that a stranger wrote
 would do so on this machine, with this user's keys.
@@ -17,33 +17,33 @@ from proctor.plan import Index
 from proctor.safe_text import cut
 
 FLAG = "--allow-programs"
-_NAMED = 5
-"""So many things are named in a message."""
-_SHOWN = 60
-"""So many characters of each."""
+_MAX_NAMED = 5
+"""The most side effects that a message names."""
+_MAX_DETAIL_LENGTH = 60
+"""In characters, of each."""
 
 
-class Foreign:
+class SideEffectCheck:
     """Collects what the cases of such a suite would do, while they stream by."""
 
     def __init__(self, own_targets: Collection[str], *, judged: bool = False) -> None:
-        """No case seen yet.
+        """Takes what cases may use.
 
         Args:
             own_targets: the names of the user's own targets file, which mean what the user wrote.
-            judged: the user names the judges, so that no grader's are asked.
+            judged: the user names the judges, so that no grader's own are called.
         """
-        self._own = own_targets
+        self._own_targets = own_targets
         self._judged = judged
-        self._found: list[tuple[int, str, str, str]] = []
+        self._effects: list[tuple[int, str, str, str]] = []
 
     def add(self, position: int, case: Case) -> None:
         """The next case, and its place in the suite."""
-        for what, detail in acts(case, self._own, judged=self._judged):
-            self._found.append((position, case.id, what, detail))
+        for what, detail in find_side_effects(case, self._own_targets, judged=self._judged):
+            self._effects.append((position, case.id, what, detail))
 
     def check(self, index: Index) -> None:
-        """Refuse a suite that would do anything.
+        """Refuses a suite that would do anything.
 
         Args:
             index: knows which cases are held out; of them no detail is shown.
@@ -51,67 +51,71 @@ class Foreign:
         Raises:
             UsageError: it would; names what, and how to allow it.
         """
-        if not self._found:
+        if not self._effects:
             return
-        named = []
-        for position, case_id, what, detail in self._found[:_NAMED]:
-            shown = "" if index.split_of(position) == "holdout" else f" ({cut(detail, _SHOWN)})"
-            named.append(f"case {case_id!r} {what}{shown}")
-        more = f"; and {len(self._found) - _NAMED:,} more" if len(self._found) > _NAMED else ""
+        sentences = []
+        for position, case_id, what, detail in self._effects[:_MAX_NAMED]:
+            shown_detail = (
+                "" if index.split_of(position) == "holdout" else f" ({cut(detail, _MAX_DETAIL_LENGTH)})"
+            )
+            sentences.append(f"case {case_id!r} {what}{shown_detail}")
+        more = f"; and {len(self._effects) - _MAX_NAMED:,} more" if len(self._effects) > _MAX_NAMED else ""
         raise UsageError(
-            f"The suite of this bundle would act on this machine: {'; '.join(named)}{more}. "
+            f"The suite of this bundle would act on this machine: {'; '.join(sentences)}{more}. "
             f"Nothing was done. Read its suite.jsonl, and if you want that, add {FLAG}."
         )
 
 
-def acts(case: Case, own_targets: Collection[str], *, judged: bool = False) -> Iterator[tuple[str, str]]:
-    """What a case would do: in words after its name, and the details.
+def find_side_effects(
+    case: Case, own_targets: Collection[str], *, judged: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Yields what a case would do, each as a phrase to follow its name, and the details.
 
     Args:
         case: the case.
         own_targets: the names of the user's own targets file.
-        judged: the user names the judges, so that no grader's are asked.
+        judged: the user names the judges, so that no grader's own are called.
     """
     for assertion in case.assertions:
-        for command in _programs(assertion):
+        for command in _find_programs(assertion):
             yield "is graded by a program", " ".join(command)
         if not judged:
-            for judge in _judges(assertion):
+            for judge in _find_judges(assertion):
                 if judge not in own_targets:
                     yield "names a judge of its own", judge
     if case.workspace is not None:
-        yield "works in a workspace", ", ".join(_of_workspace(case.workspace))
+        yield "works in a workspace", ", ".join(_workspace_effects(case.workspace))
     if case.target is not None and case.target not in own_targets:
         yield "names a target of its own", case.target
     for name in case.variables:
         yield "reads an environment variable", name
 
 
-def _programs(assertion: Assertion) -> Iterator[list[str]]:
+def _find_programs(assertion: Assertion) -> Iterator[list[str]]:
     """The command lines of an assertion; those inside a composite one too."""
     if assertion.grader == "program":
-        yield _words(assertion.params.get("command"))
+        yield _command_words(assertion.params.get("command"))
     elif assertion.grader == "composite":
-        yield from _inner_programs(assertion.params)
+        yield from _find_inner_programs(assertion.params)
 
 
-def _inner_programs(data: Any) -> Iterator[list[str]]:
-    """Those of any part that says it is a program, however deep; rather one too many than one too few."""
+def _find_inner_programs(data: Any) -> Iterator[list[str]]:
+    """Yields the command lines of all parts of type `program`, at any depth; in doubt, too many."""
     if isinstance(data, dict):
         if "program" in (data.get("grader"), data.get("type")):
             inner = data.get("params")
-            yield _words((inner if isinstance(inner, dict) else data).get("command"))
+            yield _command_words((inner if isinstance(inner, dict) else data).get("command"))
         data = list(data.values())
     if isinstance(data, list | tuple):
-        for one in data:
-            yield from _inner_programs(one)
+        for part in data:
+            yield from _find_inner_programs(part)
 
 
-def _words(command: Any) -> list[str]:
+def _command_words(command: Any) -> list[str]:
     return [str(word) for word in command] if isinstance(command, list | tuple) else ["?"]
 
 
-def _judges(assertion: Assertion) -> list[str]:
+def _find_judges(assertion: Assertion) -> list[str]:
     try:
         grader = bind(assertion, GRADERS.get)
     except (UnknownName, ValueError):  # it cannot be asked for anything
@@ -119,7 +123,7 @@ def _judges(assertion: Assertion) -> list[str]:
     return [name for name in grader.judges() if name is not None] if grader.wants() else []
 
 
-def _of_workspace(workspace: Workspace) -> Iterator[str]:
+def _workspace_effects(workspace: Workspace) -> Iterator[str]:
     hooks = workspace.hooks
     for hook in (hooks.before_all, hooks.before_each, hooks.after_each, hooks.after_all):
         if hook is not None and hook.command:

@@ -1,7 +1,7 @@
-"""Bundles checked, and their number derived again from what they hold.
+"""Checks bundles, and derives their numbers again from the trials.
 
-In this order, and the first thing that is wrong ends it: the list of files, the envelope's shape, all hashes,
-the signatures, whether statement and files tell of one run, the cases with their tree, then trial by trial
+The checks run in this order and end at the first defect: the list of files, the envelope's shape, all hashes,
+the signatures, whether statement and files are of one run, the cases with their tree, then trial by trial
 the scores, verdicts and the tree over them, and the claims at the end. `CHECKS` has a sentence for each.
 """
 
@@ -54,7 +54,7 @@ CHECKS = {
     "trials": "No trial is missing or changed: scores, verdicts and their tree come out again.",
     "claims": "The numbers that it claims are those of its trials.",
 }
-"""What is checked, in order."""
+"""The checks in their order."""
 
 
 class CheckedSignature(Struct, frozen=True):
@@ -67,7 +67,7 @@ class CheckedSignature(Struct, frozen=True):
 
 
 class Verified(Struct, frozen=True, kw_only=True):
-    """A bundle in which nothing is wrong, and what that is worth."""
+    """A bundle without defects, its signatures, and what was and was not checked."""
 
     path: str
     statement: Statement
@@ -78,7 +78,7 @@ class Verified(Struct, frozen=True, kw_only=True):
     graded_again: int
     """How many scores were derived again from the answers."""
     recounted: dict[str, int]
-    """How many scores could not be and were counted as they stand, by their graders."""
+    """How many scores could not be derived and were counted as recorded, by grader."""
     prompts: dict[str, set[str]]
     """The judges that spoke in shown trials, by name, and the digests of their prompts."""
     taken_over: int
@@ -91,125 +91,125 @@ class Verified(Struct, frozen=True, kw_only=True):
 
 def verify(
     path: str | Path,
-    trusted: Mapping[str, Trusted],
-    told: Tell | None = None,
-    held: Callable[[str], None] = lambda _check: None,
+    trusted_keys: Mapping[str, Trusted],
+    notify: Tell | None = None,
+    on_check: Callable[[str], None] = lambda _check: None,
 ) -> Verified:
-    """Check all of a bundle.
+    """Checks all of a bundle.
 
     Args:
         path: a folder or an archive.
-        trusted: the keys that the user trusts, by their ids.
-        told: told how far it is when it takes long.
-        held: told each of `CHECKS` in which nothing was wrong.
+        trusted_keys: the keys that the user trusts, by their ids.
+        notify: called with progress lines when it takes long.
+        on_check: called with each of `CHECKS` that the bundle passed.
 
     Raises:
         BundleError: something is wrong; the text has the first thing that is.
         UsageError: there is no bundle, it cannot be read, or `cryptography` is missing and it is signed.
     """
     with opened(path) as bundle:
-        held("files")
+        on_check("files")
         try:
-            return _verified(bundle, trusted, told, held)
+            return _run_checks(bundle, trusted_keys, notify, on_check)
         except Defect as defect:
             raise BundleError(f"{path}: {defect}") from None
 
 
-def _verified(
-    bundle: Bundle, trusted: Mapping[str, Trusted], told: Tell | None, held: Callable[[str], None]
+def _run_checks(
+    bundle: Bundle, trusted_keys: Mapping[str, Trusted], notify: Tell | None, on_check: Callable[[str], None]
 ) -> Verified:
     """All checks but the first in their order."""
-    files, signatures, run = _whole(bundle, trusted, held)
+    files, signatures, run = _check_before_lines(bundle, trusted_keys, on_check)
     statement = files.statement
     salts: set[bytes] = set()
     cases, trials = Cases(run, statement, salts), Trials(statement, salts)
     for line in files.cases(run):
         cases.add(line)
     expected = cases.end()
-    held("cases")
-    counting, tell, taken_over = Counting(run), telling(told, "trials checked"), 0
+    on_check("cases")
+    counting, tell, taken_over = Counting(run), telling(notify, "trials checked"), 0
     with closing(BlockingIsolation()) as isolation:
-        deriving = Deriving(run, isolation)
+        checker = Deriving(run, isolation)
         in_step = trials.in_step(files.cases(run), files.lines(TRIALS), expected, run.settings.repeats)
-        for case, found in in_step:
-            place, trial = trials.place, found.trial
+        for case, record in in_step:
+            place, trial = trials.place, record.trial
             check_trial(place, case, trial, expected.split_of(trial.position))
             check_figures(place, run, trial)
-            deriving.check(place, case.case, trial)
+            checker.check(place, case.case, trial)
             verdict = understood(place, partial(counting.add, trial, case.case))
-            same(place, "the verdict", found.verdict.value, verdict.value)
+            same(place, "the verdict", record.verdict.value, verdict.value)
             taken_over += trial.source_run is not None
             tell(counting.count, statement.trials.size)
-    held("trials")
+    on_check("trials")
     check_claims(statement, run, counting, trials.hidden, cases.hidden)
-    held("claims")
+    on_check("claims")
     return Verified(
         path=bundle.path,
         statement=statement,
         run=run,
         standing=standing_of(signatures),
         signatures=signatures,
-        graded_again=deriving.graded_again,
-        recounted=dict(sorted(deriving.recounted.items())),
+        graded_again=checker.graded_again,
+        recounted=dict(sorted(checker.recounted.items())),
         prompts=counting.prompts,
         taken_over=taken_over,
         hidden=trials.hidden,
         unverified=(
-            *_not_shown(statement, trials.hidden, cases.hidden, signed=bool(signatures)),
-            *_not_told(run, expected, deriving),
+            *_describe_hidden(statement, trials.hidden, cases.hidden, signed=bool(signatures)),
+            *_describe_unchecked(run, expected, checker),
         ),
     )
 
 
-def _whole(
-    bundle: Bundle, trusted: Mapping[str, Trusted], held: Callable[[str], None]
-) -> tuple[_Files, tuple[CheckedSignature, ...], Run]:
+def _check_before_lines(
+    bundle: Bundle, trusted_keys: Mapping[str, Trusted], on_check: Callable[[str], None]
+) -> tuple[_BundleFiles, tuple[CheckedSignature, ...], Run]:
     """The checks before the first line is read."""
     envelope = envelope_of(bundle.read(ENVELOPE))
-    files = _Files(bundle, statement_of(envelope))
-    held("envelope")
+    files = _BundleFiles(bundle, statement_of(envelope))
+    on_check("envelope")
     files.check()
-    held("digests")
-    signatures = check_signatures(envelope, trusted)
-    held("signatures")
+    on_check("digests")
+    signatures = check_signatures(envelope, trusted_keys)
+    on_check("signatures")
     run = files.run()
     check_statement(files.statement, run)
-    held("run")
+    on_check("run")
     return files, signatures, run
 
 
-def check_signatures(envelope: Envelope, trusted: Mapping[str, Trusted]) -> tuple[CheckedSignature, ...]:
-    """The signatures of an envelope, each of which holds.
+def check_signatures(envelope: Envelope, trusted_keys: Mapping[str, Trusted]) -> tuple[CheckedSignature, ...]:
+    """Checks the signatures of an envelope, and returns them.
 
     Raises:
         Defect: one does not, or is by another key than it says.
         UsageError: `cryptography` is missing.
     """
-    checked: list[CheckedSignature] = []
+    signatures: list[CheckedSignature] = []
     data = signed_bytes(envelope.payload)
-    for nth, one in enumerate(envelope.signatures, 1):
+    for nth, signature in enumerate(envelope.signatures, 1):
         place = f"{ENVELOPE}: signature {nth}"
-        key = understood(place, partial(fingerprint, one.public_key))
-        same(place, "the key's id", one.keyid, key)
-        same(place, "the key", one.public_key, normal_pem(one.public_key))
-        if checked and key <= checked[-1].id:
+        key = understood(place, partial(fingerprint, signature.public_key))
+        same(place, "the key's id", signature.keyid, key)
+        same(place, "the key", signature.public_key, normal_pem(signature.public_key))
+        if signatures and key <= signatures[-1].id:
             raise Defect(
                 f"{place}: the key {key} signed twice, or the signatures are not sorted by their keys."
             )
-        if not holds(one.public_key, data, one.sig):
+        if not holds(signature.public_key, data, signature.sig):
             raise Defect(f"{place} by the key {key} does not hold: something else was signed.")
-        checked.append(CheckedSignature(key, trusted[key].name if key in trusted else None))
-    return tuple(checked)
+        signatures.append(CheckedSignature(key, trusted_keys[key].name if key in trusted_keys else None))
+    return tuple(signatures)
 
 
 def standing_of(signatures: tuple[CheckedSignature, ...]) -> Standing:
-    """What signatures that hold are worth."""
+    """Returns whether signatures that hold are by a trusted key, by unknown keys, or missing."""
     if not signatures:
         return "unsigned"
-    return "trusted" if any(one.name is not None for one in signatures) else "unknown"
+    return "trusted" if any(signature.name is not None for signature in signatures) else "unknown"
 
 
-class _Files:
+class _BundleFiles:
     """The files of a bundle that the statement is about, which may not change while they are read."""
 
     def __init__(self, bundle: Bundle, statement: Statement) -> None:
@@ -217,14 +217,14 @@ class _Files:
         self.statement = statement
 
     def check(self) -> None:
-        """Hold each against its digest, before anything in it is believed."""
+        """Compares each with its digest, before anything in it is used."""
         for name in FILES:
             same(name, "the SHA-256", self._bundle.sha256(name), self.statement.files[name])
 
     def run(self) -> Run:
-        """The run, as the header of the suite and two files tell of it."""
+        """Returns the run, from the header of the suite and two files."""
         header = next(self._bundle.lines(SUITE), b"")
-        return run_of(self._whole(CONFIG), self._whole(ENVIRONMENT), header_of(header))
+        return run_of(self._read_whole(CONFIG), self._read_whole(ENVIRONMENT), header_of(header))
 
     def cases(self, run: Run) -> Iterator[bytes]:
         """The lines of the cases; the header before them must be that of the run."""
@@ -239,7 +239,7 @@ class _Files:
         yield from self._bundle.lines(name, hasher)
         self._check_same(name, hasher)
 
-    def _whole(self, name: str) -> bytes:
+    def _read_whole(self, name: str) -> bytes:
         data = self._bundle.read(name)
         self._check_same(name, sha256(data))
         return data
@@ -249,8 +249,8 @@ class _Files:
             raise Defect(f"{name} was changed while it was read.")
 
 
-def _not_shown(statement: Statement, trials: int, cases: int, *, signed: bool) -> Iterator[str]:
-    """What could not be checked since it is hidden."""
+def _describe_hidden(statement: Statement, trials: int, cases: int, *, signed: bool) -> Iterator[str]:
+    """Yields what could not be checked because it is hidden."""
     if cases:
         yield (
             f"{cases:,} of {statement.cases.size:,} cases of the suite are hidden: neither its digest "
@@ -265,18 +265,18 @@ def _not_shown(statement: Statement, trials: int, cases: int, *, signed: bool) -
         )
 
 
-def _not_told(run: Run, expected: Expected, deriving: Deriving) -> Iterator[str]:
-    """What else could not be checked."""
+def _describe_unchecked(run: Run, expected: Expected, checker: Deriving) -> Iterator[str]:
+    """Yields what else could not be checked."""
     if expected.may_end:
         yield (
             f"The run asked {run.settings.selection.limit:,} cases at most, and hidden ones are among them: "
             "whether shown trials are missing at the end could not be told."
         )
-    if deriving.unread:
+    if checker.unread:
         yield (
-            f"{deriving.unread:,} judgments were counted without reading the judges' replies again: their "
+            f"{checker.unread:,} judgments were counted without reading the judges' replies again: their "
             "prompts are of another version of Proctor or name variables, or the run has no such judge."
         )
-    if deriving.unended:
-        names = ", ".join(deriving.unended)
+    if checker.timed_out:
+        names = ", ".join(checker.timed_out)
         yield f"Not every check by {names} ended in time; those scores were counted as they stand."

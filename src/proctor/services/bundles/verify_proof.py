@@ -1,4 +1,4 @@
-"""Proofs of one trial checked: that it is in a bundle whose other trials nobody needs to see."""
+"""Checks proofs of one trial: that it is in a bundle, without the bundle's other trials."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from proctor.proof.check_statement import Defect, understood
 from proctor.proof.inclusion_proofs import Proved, checked
 from proctor.services.bundles.verify import CheckedSignature, check_signatures, standing_of
 
-_BEGINNING = b'{"case":'
-_MOST = 128 * 2**20
+_PREFIX = b'{"case":'
+_MAX_BYTES = 128 * 2**20
 """The most bytes of a proof: an envelope and two lines."""
 
 
 class VerifiedProof(Struct, frozen=True, kw_only=True):
-    """A proof in which nothing is wrong, and what that is worth."""
+    """A proof without defects, and its signatures."""
 
     path: str
     proved: Proved
@@ -37,17 +37,17 @@ def may_be_proof(path: str | Path) -> bool:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             return False
         with Path(path).open("rb") as file:
-            return file.read(len(_BEGINNING)) == _BEGINNING
+            return file.read(len(_PREFIX)) == _PREFIX
     except (OSError, ValueError):
         return False
 
 
-def verify_proof(path: str | Path, trusted: Mapping[str, Trusted]) -> VerifiedProof:
-    """Check a proof of one trial: that its lines are in the trees of the statement, and who signed that.
+def verify_proof(path: str | Path, trusted_keys: Mapping[str, Trusted]) -> VerifiedProof:
+    """Checks a proof of one trial: that its lines are in the trees of the statement, and who signed that.
 
     Args:
         path: the file.
-        trusted: the keys that the user trusts, by their ids.
+        trusted_keys: the keys that the user trusts, by their ids.
 
     Raises:
         BundleError: something is wrong; the text has the first thing that is.
@@ -55,14 +55,14 @@ def verify_proof(path: str | Path, trusted: Mapping[str, Trusted]) -> VerifiedPr
     """
     try:
         with Path(path).open("rb") as file:
-            data = file.read(_MOST + 1) if os.fstat(file.fileno()).st_size <= _MOST else b""
+            data = file.read(_MAX_BYTES + 1) if os.fstat(file.fileno()).st_size <= _MAX_BYTES else b""
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
-    if not data or len(data) > _MOST:
+    if not data or len(data) > _MAX_BYTES:
         raise UsageError(f"{path} is larger than any proof. Is it the right file?")
     try:
         proved = understood("the proof", lambda: checked(parsed(data.removesuffix(b"\n"))))
-        signatures = check_signatures(proved.envelope, trusted)
+        signatures = check_signatures(proved.envelope, trusted_keys)
     except Defect as defect:
         raise BundleError(f"{path}: {defect}") from None
     return VerifiedProof(

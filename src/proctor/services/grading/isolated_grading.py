@@ -35,25 +35,25 @@ class InlineLimit:
     """Ends computations after a number of seconds of processor time; C code ends when it returns."""
 
     def __init__(self, seconds: float) -> None:
-        """Nothing is limited yet."""
+        """Takes the limit in seconds; `install` starts it."""
         self._seconds = seconds
         self._before: Any = None
         self._armed = False
         self.works = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
 
     def install(self) -> None:
-        """Take the system's timer."""
+        """Takes the system's timer."""
         if self.works:
             self._before = signal.signal(signal.SIGVTALRM, self._stop)
 
     def close(self) -> None:
-        """Give the timer back. Safe to call twice."""
+        """Gives the timer back. Safe to call twice."""
         if self._before is not None:
             signal.signal(signal.SIGVTALRM, self._before)
             self._before = None
 
     def run(self, work: Callable[[], T]) -> T:
-        """What a computation gives.
+        """Returns the result of a computation.
 
         Raises:
             TooLong: it did not end in time.
@@ -87,7 +87,7 @@ def _must_not_raise(frame: FrameType | None) -> bool:
 
 
 class _Attempts:
-    """Attempts under an alarm, and what they tell."""
+    """Runs computations in this process under an alarm, and remembers which keys are slow."""
 
     def __init__(self) -> None:
         self._limit = InlineLimit(INLINE_LIMIT_S)
@@ -96,7 +96,7 @@ class _Attempts:
         self._slow: set[str] = set()
 
     def attempt(self, work: Callable[[], T], size: int, key: str | None = None) -> T | None:
-        """See `ports.Isolation`."""
+        """See `protocols.Isolation`."""
         if size > self._max_size or (self._slow and key in self._slow):
             return None
         try:
@@ -111,7 +111,7 @@ class _Attempts:
 
 
 class EventLoopIsolation(_Attempts):
-    """`ports.Isolation` for one event loop."""
+    """`protocols.Isolation` for one event loop."""
 
     def __init__(self) -> None:
         """Starts no process."""
@@ -122,7 +122,7 @@ class EventLoopIsolation(_Attempts):
         self._stopped = False
 
     async def call(self, work: Callable[[], T], size: int, key: str | None = None) -> T:
-        """See `ports.Isolation`.
+        """See `protocols.Isolation`.
 
         Raises:
             asyncio.CancelledError: the run was stopped, so that nothing came of it.
@@ -151,7 +151,7 @@ class EventLoopIsolation(_Attempts):
         return bool(self._waiting)
 
     def stop(self) -> None:
-        """Kill the workers; quick computations still run."""
+        """Kills the workers; quick computations still run."""
         self._stopped = True
         for task in self._waiting:
             task.cancel()
@@ -159,7 +159,7 @@ class EventLoopIsolation(_Attempts):
             self._pool.close()
 
     def close(self) -> None:
-        """Kill what still runs. Safe to call twice."""
+        """Kills what still runs. Safe to call twice."""
         super().close()
         self.stop()
 
@@ -173,7 +173,7 @@ class BlockingIsolation(_Attempts):
         self._process: GradingProcess | None = None
 
     def call(self, work: Callable[[], T], size: int, key: str | None = None) -> T:
-        """What a computation gives.
+        """Returns the result of a computation.
 
         Raises:
             TimeLimitExceeded: it did not end within the limit.
@@ -189,12 +189,12 @@ class BlockingIsolation(_Attempts):
         return self._process.call(work)
 
     def close_process(self) -> None:
-        """End the worker, if there is one."""
+        """Ends the worker, if there is one."""
         if self._process is not None:
             self._process.close()
             self._process = None
 
     def close(self) -> None:
-        """Kill what still runs. Safe to call twice."""
+        """Kills what still runs. Safe to call twice."""
         super().close()
         self.close_process()

@@ -19,7 +19,7 @@ _SET_PARENT_DEATH_SIGNAL = 1
 
 
 def main() -> None:
-    """Work until stdin ends."""
+    """Works until stdin ends."""
     # What a grader prints is no part of a reply.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -38,7 +38,7 @@ def _die_with_parent() -> None:
 
 
 def _result(job: bytes) -> bytes:
-    """What a job gives, as `(True, value)`, or `(False, what went wrong)`."""
+    """Runs a job, and returns a pickle of `(True, value)` or `(False, error)`."""
     limited = hasattr(signal, "setitimer")
     try:
         limit_s, work, arguments = pickle.loads(job)  # noqa: S301  # from the parent
@@ -63,7 +63,7 @@ def read_message(stream: IO[bytes]) -> bytes | None:
 
 
 def write_message(stream: IO[bytes], data: bytes) -> None:
-    """Write one message, whole."""
+    """Writes one message, whole."""
     stream.write(len(data).to_bytes(LENGTH_BYTES))
     stream.write(data)
     stream.flush()

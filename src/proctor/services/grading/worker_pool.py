@@ -1,4 +1,4 @@
-"""Processes in which graders run that may take long: started on demand, killed at their limit.
+"""Processes for graders that may take long: started on demand, killed at their limit.
 
 A miss costs one process, which the next job replaces. Nothing here knows what a grader is.
 """
@@ -50,7 +50,7 @@ class GradingProcess:
         )
 
     def call(self, work: Callable[..., T], *arguments: Any) -> T:
-        """What a function of a module gives.
+        """Calls a function of a module in the process.
 
         Raises:
             TimeLimitExceeded: it did not end within the limit; the process is gone.
@@ -93,7 +93,7 @@ class GradingProcess:
         return not self._overdue and self._process.poll() is None
 
     def close(self) -> None:
-        """Kill the process, also in the middle of a job. Safe to call twice."""
+        """Kills the process, also in the middle of a job. Safe to call twice."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -110,7 +110,7 @@ class GradingPool:
     """Worker processes for an event loop."""
 
     def __init__(self, size: int = 0) -> None:
-        """Starts nothing yet; of size 0 there are as many as processors, at most `MAX_PROCESSES`."""
+        """Starts no process; size 0 means one per processor, at most `MAX_PROCESSES`."""
         size = size or min(os.cpu_count() or 1, MAX_PROCESSES)
         self._threads = ThreadPoolExecutor(size, "proctor-grading")
         self._idle: list[GradingProcess] = []
@@ -119,7 +119,7 @@ class GradingPool:
         self._closed = False
 
     async def call(self, work: Callable[..., T], *arguments: Any) -> T:
-        """What a function of a module gives, in the next worker that is free.
+        """Calls a function of a module in the next worker that is free.
 
         Raises:
             TimeLimitExceeded: it did not end within the limit.
@@ -153,7 +153,7 @@ class GradingPool:
         process.close()
 
     def close(self) -> None:
-        """Kill every worker, whatever it does. Safe to call twice."""
+        """Kills every worker, whatever it does. Safe to call twice."""
         with self._lock:
             self._closed = True
             processes = list(self._all)

@@ -1,4 +1,4 @@
-"""A judge asked about labelled answers as runs ask it, and in other ways to see what sways it."""
+"""Calibrates a judge: it judges labelled answers as in runs, and again with prompts changed in form only."""
 
 from __future__ import annotations
 
@@ -28,35 +28,36 @@ from proctor.model import (
     TargetSpec,
     Verdict,
 )
-from proctor.protocols import Answers, Judge
+from proctor.protocols import Answers, Judge, Store
 from proctor.services.concurrency import gather_results
-from proctor.services.judges.labelled_answers import Answer, is_judged
+from proctor.services.judges.labelled_answers import Answer, Found, is_judged
 from proctor.services.runs.execution.judge_proxy import Lending
 from proctor.services.runs.execution.target_pool import Reach
+from proctor.services.runs.reading.report import keep_look
 from proctor.targets.process.suite_programs import SuitePrograms
 from proctor.verdicts import Spent, verdict_of
 
 
-class Ask(Struct, frozen=True):
-    """One time that a judge is asked about an answer."""
+class PromptVariant(Struct, frozen=True):
+    """One way to prompt the judge about an answer."""
 
     shift: int = 0
-    """So many repeats later than a run begins with, so that seeds differ."""
+    """Added to the repeat number, so that seeds differ."""
     turned: bool = False
     padded: bool = False
 
 
-class Reply(Struct, frozen=True):
-    """What came of it."""
+class JudgeReply(Struct, frozen=True):
+    """The judge's verdict on an answer."""
 
     verdict: Verdict
     reason: str
     shown: tuple[tuple[Message, ...], ...]
-    """What the judge was shown, repairs left out; empty where it was not asked."""
+    """The prompts, without repairs; empty where the judge was not called."""
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """An answer of which a judge says something else than people, or says nothing."""
+    """An answer on which the judge differs from people, or gives no verdict."""
 
     case_id: str
     repeat: int
@@ -69,140 +70,180 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class Calibrated(Struct, frozen=True, kw_only=True):
-    """A calibration, and what is told once and not kept."""
+    """A calibration, and details that are printed once and not stored."""
 
     calibration: Calibration
     differences: tuple[Difference, ...]
     spent: Spent
     divided: int
-    """Answers of which as many people say pass as fail; the judge was not asked about them."""
+    """Answers with as many labels `pass` as `fail`; the judge was not called for them."""
     unasked: int
-    """Answers that no judge is asked about, such as empty ones."""
+    """Answers for which no judge is called, such as empty ones."""
     repeated_cases: int
     """Answers that are further repeats of a case."""
     left: int = 0
-    """Answers that the judge was still to be asked about when it was stopped."""
+    """Answers without all replies when the calibration was stopped."""
 
 
-def asks(repeats: int) -> tuple[Ask, ...]:
-    """How a judge is asked about each answer: as runs ask, so often; then turned, and padded."""
-    return (*(Ask(shift) for shift in range(repeats)), Ask(turned=True), Ask(padded=True))
+def prompt_variants(repeats: int) -> tuple[PromptVariant, ...]:
+    """Returns the prompts about each answer: `repeats` times as in runs, then reversed, then lengthened."""
+    return (
+        *(PromptVariant(shift) for shift in range(repeats)),
+        PromptVariant(turned=True),
+        PromptVariant(padded=True),
+    )
 
 
-def is_asked(answer: Answer) -> bool:
-    """Whether a judge is asked: people are not divided, and there is something to judge."""
+def needs_judge(answer: Answer) -> bool:
+    """Whether a judge is called: people are not divided, and the answer is not empty."""
     assert answer.trial.output is not None
     label = majority([label.passed for label in answer.labels])
     return label is not None and not is_empty(answer.trial.output)
 
 
-class Calibrating:
-    """Asks one judge about labelled answers."""
+def store_calibration(store: Store, selection: Found, result: Calibrated) -> None:
+    """Stores a calibration, and records an access to each holdout: labels show how much of it people pass.
 
-    def __init__(self, reach: Reach, spec: TargetSpec, told: Callable[[int, Spent], None]) -> None:
-        """Asks nobody yet.
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    if result.calibration.count:
+        store.calibrate(result.calibration)
+    held_out = {
+        answer.run.id: answer.run
+        for answer in selection.answers
+        if answer.run is not None and answer.trial.split == "holdout"
+    }
+    for run in held_out.values():
+        keep_look(store, run, "rate")
+
+
+class Calibrating:
+    """Calls one judge about labelled answers."""
+
+    def __init__(self, targets: Reach, spec: TargetSpec, on_progress: Callable[[int, Spent], None]) -> None:
+        """Takes the judge; no request is sent before `calibrate`.
 
         Args:
-            reach: opens the judge.
+            targets: opens the judge.
             spec: the judge.
-            told: called after each time that the judge was asked, with how often that was and what it cost.
+            on_progress: called after each call, with the number of calls and what they cost.
         """
-        self._reach = reach
+        self._targets = targets
         self._spec = spec
-        self._told = told
-        self._spent = Spent()
+        self._on_progress = on_progress
+        self._usage = Spent()
         self._prompts: set[str] = set()
-        self._done = 0
+        self._call_count = 0
         self._stopped = False
-        self._lending = Lending()
+        self._judge_proxy = Lending()
 
     def stop(self) -> None:
-        """Ask no more; what is asked about already counts."""
+        """Sends no further request; the replies so far count."""
         self._stopped = True
 
     async def calibrate(self, answers: Sequence[Answer], *, repeats: int, workers: int) -> Calibrated:
-        """What the judge is worth.
+        """Calls the judge about all answers, and compares its verdicts with the labels.
 
         Args:
             answers: the labelled answers.
-            repeats: how often it is asked about each in the usual way, at least once.
-            workers: how many questions are under way at once.
+            repeats: how often it judges each answer as in runs, at least once.
+            workers: the number of concurrent requests.
 
         Raises:
             UsageError: the judge cannot be opened.
         """
-        target = await self._reach.target(self._spec, judging=True)
-        if any("embedder" in wants for answer in answers for wants in _wants(answer.case)):
-            await self._reach.open_embedder()
-        replies: list[dict[Ask, Reply]] = [{} for _ in answers]
+        target = await self._targets.target(self._spec, judging=True)
+        if any("embedder" in wants for answer in answers for wants in _grader_needs(answer.case)):
+            await self._targets.open_embedder()
+        replies: list[dict[PromptVariant, JudgeReply]] = [{} for _ in answers]
         waiting = iter(
             [
-                (place, ask)
-                for place, answer in enumerate(answers)
-                if is_asked(answer)
-                for ask in asks(repeats)
+                (index, variant)
+                for index, answer in enumerate(answers)
+                if needs_judge(answer)
+                for variant in prompt_variants(repeats)
             ]
         )
 
-        async def work(jobs: Iterator[tuple[int, Ask]]) -> None:
-            for place, ask in jobs:
+        async def work(jobs: Iterator[tuple[int, PromptVariant]]) -> None:
+            for index, variant in jobs:
                 if self._stopped:
                     return
-                replies[place][ask] = await self._reply(answers[place], ask, target)
-                self._done += 1
-                self._told(self._done, self._spent)
+                replies[index][variant] = await self._reply(answers[index], variant, target)
+                self._call_count += 1
+                self._on_progress(self._call_count, self._usage)
 
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(workers):
                     group.create_task(work(waiting))
         finally:
-            await self._lending.aclose()
-        whole = len(asks(repeats))
-        there = [
-            (answer, said)
-            for answer, said in zip(answers, replies, strict=True)
-            if len(said) == whole or not is_asked(answer)
+            await self._judge_proxy.aclose()
+        variant_count = len(prompt_variants(repeats))
+        complete = [
+            (answer, answer_replies)
+            for answer, answer_replies in zip(answers, replies, strict=True)
+            if len(answer_replies) == variant_count or not needs_judge(answer)
         ]
-        done = self._calibrated([answer for answer, _ in there], [said for _, said in there], repeats)
-        return replace(done, left=len(answers) - len(there))
-
-    async def _reply(self, answer: Answer, ask: Ask, target: Answers) -> Reply:
-        assert answer.trial.output is not None
-        asking = _Asking(target, ask.shift)
-        case = _turned(answer.case) if ask.turned else answer.case
-        output = _padded(answer.trial.output) if ask.padded else answer.trial.output
-        folder = "" if answer.run is None else answer.run.suite.folder
-        help_ = Help(
-            judges=(Judge(name=self._spec.name, target=asking),),
-            together=gather_results,
-            embedder=self._reach.embedder,
-            programs=SuitePrograms(folder, self._reach.environ),
-            lender=self._lending,
-            turned=ask.turned,
+        return self._build_result(
+            [answer for answer, _ in complete],
+            [answer_replies for _, answer_replies in complete],
+            repeats,
+            unfinished=len(answers) - len(complete),
         )
-        graded = help_.graded(case, output)
-        judged = [assertion for assertion in case.assertions if is_judged(assertion)]
-        scores = tuple([await score(assertion, graded, GRADERS.get) for assertion in judged])
-        self._count(scores, usual=ask == Ask())
+
+    async def _reply(self, answer: Answer, variant: PromptVariant, target: Answers) -> JudgeReply:
+        assert answer.trial.output is not None
+        recorder = _PromptRecorder(target, variant.shift)
+        case, output = answer.case, answer.trial.output
+        if variant.turned:
+            case = replace(case, assertions=tuple(map(_reverse_items, case.assertions)))
+        if variant.padded:
+            output = replace(output, text=padded(output.text))
+        folder = "" if answer.run is None else answer.run.suite.folder
+        context = Help(
+            judges=(Judge(name=self._spec.name, target=recorder),),
+            together=gather_results,
+            embedder=self._targets.embedder,
+            programs=SuitePrograms(folder, self._targets.environ),
+            lender=self._judge_proxy,
+            turned=variant.turned,
+        )
+        graded = context.graded(case, output)
+        assertions = [assertion for assertion in case.assertions if is_judged(assertion)]
+        scores = tuple([await score(assertion, graded, GRADERS.get) for assertion in assertions])
+        self._count(scores, usual=variant == PromptVariant())
         verdict = verdict_of(replace(answer.trial, output=output, scores=scores), answer.rule)
-        reasons = [one.reason for one in scores if one.outcome is not Verdict.PASS] or [scores[0].reason]
-        return Reply(verdict, " ".join(reasons), tuple(asking.shown))
+        reasons = [
+            assertion_score.reason
+            for assertion_score in scores
+            if assertion_score.outcome is not Verdict.PASS
+        ] or [scores[0].reason]
+        return JudgeReply(verdict, " ".join(reasons), tuple(recorder.prompts))
 
     def _count(self, scores: Sequence[Score], *, usual: bool) -> None:
-        for judgment in (judgment for one in scores for judgment in one.judgments):
-            self._spent.add(judgment)
+        for judgment in (judgment for assertion_score in scores for judgment in assertion_score.judgments):
+            self._usage.add(judgment)
             if usual:
                 self._prompts.add(judgment.prompt_digest)
 
-    def _calibrated(
-        self, answers: Sequence[Answer], replies: Sequence[dict[Ask, Reply]], repeats: int
+    def _build_result(
+        self,
+        answers: Sequence[Answer],
+        replies: Sequence[dict[PromptVariant, JudgeReply]],
+        repeats: int,
+        *,
+        unfinished: int,
     ) -> Calibrated:
-        heard = [_heard(answer, said, repeats) for answer, said in zip(answers, replies, strict=True)]
+        judged_answers = [
+            _to_judged_answer(answer, answer_replies, repeats)
+            for answer, answer_replies in zip(answers, replies, strict=True)
+        ]
         cases = Counter((answer.trial.case_id, answer.trial.sent) for answer in answers if answer.trial.sent)
         return Calibrated(
             calibration=calibrated(
-                heard,
+                judged_answers,
                 judge=target_digest(self._spec),
                 name=self._spec.name,
                 at=datetime.now(UTC).replace(microsecond=0),
@@ -214,48 +255,43 @@ class Calibrating:
                 ),
                 prompts=tuple(self._prompts),
             ),
-            differences=tuple(_differences(answers, heard, replies, self._reach.environ)),
-            spent=self._spent,
-            divided=sum(one.label is None for one in heard),
-            unasked=sum(one.label is not None and not one.usual for one in heard),
+            differences=tuple(_differences(answers, judged_answers, replies, self._targets.environ)),
+            spent=self._usage,
+            divided=sum(judged_answer.label is None for judged_answer in judged_answers),
+            unasked=sum(
+                judged_answer.label is not None and not judged_answer.usual
+                for judged_answer in judged_answers
+            ),
             repeated_cases=sum(count - 1 for count in cases.values()),
+            left=unfinished,
         )
 
 
-class _Asking:
-    """A judge for one look at one answer, which remembers what it was shown."""
+class _PromptRecorder:
+    """A judge that records its prompts about one answer."""
 
     def __init__(self, target: Answers, shift: int) -> None:
         self._target = target
         self._shift = shift
-        self.shown: list[tuple[Message, ...]] = []
+        self.prompts: list[tuple[Message, ...]] = []
 
     async def answer(self, prompt: Prompt) -> Output:
         if not any(message.role == "assistant" for message in prompt.messages):
-            self.shown.append(prompt.messages)
+            self.prompts.append(prompt.messages)
         return await self._target.answer(replace(prompt, repeat=prompt.repeat + self._shift))
 
 
-def _wants(case: Case) -> Iterator[frozenset[str]]:
+def _grader_needs(case: Case) -> Iterator[frozenset[str]]:
     for assertion in case.assertions:
         if is_judged(assertion):
             yield bind(assertion, GRADERS.get).wants()
 
 
-def _turned(case: Case) -> Case:
-    """The case with the items of each of its lists in the reverse order."""
-    return replace(case, assertions=tuple(map(_turned_items, case.assertions)))
-
-
-def _turned_items(assertion: Assertion) -> Assertion:
+def _reverse_items(assertion: Assertion) -> Assertion:
     items: Any = assertion.params.get("items")
     if assertion.grader != "rubrics" or not isinstance(items, list | tuple):
         return assertion
     return replace(assertion, params={**assertion.params, "items": list(reversed(items))})
-
-
-def _padded(output: Output) -> Output:
-    return replace(output, text=padded(output.text))
 
 
 # --- replies to a calibration ------------------------------------------------------------------------------
@@ -263,36 +299,42 @@ def _padded(output: Output) -> Output:
 _PASSED = {Verdict.PASS: True, Verdict.FAIL: False}
 
 
-def _heard(answer: Answer, replies: dict[Ask, Reply], repeats: int) -> Heard:
+def _to_judged_answer(answer: Answer, replies: dict[PromptVariant, JudgeReply], repeats: int) -> Heard:
     people = tuple(label.passed for label in answer.labels)
-    first = replies.get(Ask())
+    first = replies.get(PromptVariant())
     if first is None or not first.shown:
         return Heard(people=people)
-    turned, longer = replies[Ask(turned=True)], replies[Ask(padded=True)]
+    with_reversed_items, longer = replies[PromptVariant(turned=True)], replies[PromptVariant(padded=True)]
     return Heard(
         people=people,
-        usual=tuple(_PASSED.get(replies[Ask(shift)].verdict) for shift in range(repeats)),
+        usual=tuple(_PASSED.get(replies[PromptVariant(shift)].verdict) for shift in range(repeats)),
         # By a prompt of the suite's own the judge is shown the same, and the order was not tried.
-        turned=None if turned.shown == first.shown else _PASSED.get(turned.verdict),
+        turned=None if with_reversed_items.shown == first.shown else _PASSED.get(with_reversed_items.verdict),
         padded=None if longer.shown == first.shown else _PASSED.get(longer.verdict),
     )
 
 
 def _differences(
     answers: Sequence[Answer],
-    heard: Sequence[Heard],
-    replies: Sequence[dict[Ask, Reply]],
+    judged_answers: Sequence[Heard],
+    replies: Sequence[dict[PromptVariant, JudgeReply]],
     environ: Mapping[str, str],
 ) -> Iterator[Difference]:
-    for answer, one, said in zip(answers, heard, replies, strict=True):
-        if one.label is None or not one.usual or one.usual[0] == one.label:
+    for answer, judged_answer, answer_replies in zip(answers, judged_answers, replies, strict=True):
+        if (
+            judged_answer.label is None
+            or not judged_answer.usual
+            or judged_answer.usual[0] == judged_answer.label
+        ):
             continue
-        sealed = answer.trial.split == "holdout"
+        is_holdout = answer.trial.split == "holdout"
         yield Difference(
             case_id=answer.trial.case_id,
             repeat=answer.trial.repeat,
-            label=one.label,
-            said=said[Ask()].verdict,
-            reason="" if sealed else masked(said[Ask()].reason, answer.case.variables, environ),
-            notes=() if sealed else tuple(label.note for label in answer.labels if label.note),
+            label=judged_answer.label,
+            said=answer_replies[PromptVariant()].verdict,
+            reason=""
+            if is_holdout
+            else masked(answer_replies[PromptVariant()].reason, answer.case.variables, environ),
+            notes=() if is_holdout else tuple(label.note for label in answer.labels if label.note),
         )

@@ -1,4 +1,4 @@
-"""The labels of a store, as a file of labels holds them: for `certify --judge`, and to be handed on."""
+"""The labels of a store, as a file of labels has them: for `certify --judge`, and for export."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from proctor.errors import StoreError, UsageError
 from proctor.model import Run
 from proctor.protocols import KeptLabel, Store
-from proctor.services.judges.label_files import OF_RUN, Labelled, Labels
+from proctor.services.judges.label_files import OF_RUN, LabelLine, Labels
 from proctor.services.runs.reading.report import keep_looks
 
 PLACE = "labels of the store"
-"""What stands in messages in the place of a file's name."""
+"""Used in messages instead of a file's name."""
 _HOW = (
     "Label some on the page Review of `proctor serve`, or give answers that people have judged with "
     "--labels FILE."
@@ -32,20 +32,26 @@ def stored_labels(store: Store, run: Run | None) -> Labels:
         UsageError: there is none.
         StoreError: the store cannot be read.
     """
-    found = store.labels(None if run is None else run.id)
-    runs = {run_id: _is_there(store, run_id) for run_id in {kept.label.run for kept in found}}
-    labelled = [Labelled(line=kept.number, label=kept.label) for kept in found if runs[kept.label.run]]
+    all_labels = store.labels(None if run is None else run.id)
+    runs = {
+        run_id: _has_run(store, run_id) for run_id in {stored_label.label.run for stored_label in all_labels}
+    }
+    labelled = [
+        LabelLine(line=stored_label.number, label=stored_label.label)
+        for stored_label in all_labels
+        if runs[stored_label.label.run]
+    ]
     if not labelled:
         raise no_labels(run)
-    return Labels(PLACE, tuple(labelled), open=0, gone=len(found) - len(labelled))
+    return Labels(PLACE, tuple(labelled), open=0, gone=len(all_labels) - len(labelled))
 
 
 def no_labels(run: Run | None) -> UsageError:
-    """What is said where no answer has a label, of a run or of all of them."""
+    """Returns the error that no answer has a label, of a run or of all of them."""
     return UsageError(f"No answer of {'any run' if run is None else f'run {run.id}'} has a label yet. {_HOW}")
 
 
-def _is_there(store: Store, run_id: str) -> bool:
+def _has_run(store: Store, run_id: str) -> bool:
     try:
         return store.run(run_id).id == run_id  # a word may mean another run too
     except StoreError:
@@ -57,24 +63,28 @@ def exported_labels(
 ) -> Iterator[str]:
     """Labels as lines that `certify --labels` reads.
 
-    Labels of held-out answers show how many of them people pass, which is a look at the holdout; what people
-    wrote of these answers is left out unless `reveal`, which is another look.
+    Labels of held-out answers show how many of them people pass, which is an access to the holdout; what
+    people wrote about these answers is left out unless `reveal`, which is a further access.
 
     Args:
-        store: where looks are kept.
+        store: where accesses are kept.
         run: the run that they are of; None for one that was deleted.
         labels: what is written.
         reveal: with the notes on held-out answers.
     """
-    if run is not None and any(kept.held_out for kept in labels):
+    if run is not None and any(stored_label.held_out for stored_label in labels):
         keep_looks(store, run, reveal=reveal)
     return label_lines(labels, reveal=reveal)
 
 
 def label_lines(labels: Iterable[KeptLabel], *, reveal: bool) -> Iterator[str]:
-    """The lines alone, for whoever keeps the looks."""
-    for kept in labels:
-        label = kept.label if reveal or not kept.held_out else replace(kept.label, note="")
-        said = "pass" if label.passed else "fail"
-        values = (label.run, label.case_id, label.repeat, said, label.by, label.note)
+    """Yields the lines without recording an access: the caller does."""
+    for stored_label in labels:
+        label = (
+            stored_label.label
+            if reveal or not stored_label.held_out
+            else replace(stored_label.label, note="")
+        )
+        verdict = "pass" if label.passed else "fail"
+        values = (label.run, label.case_id, label.repeat, verdict, label.by, label.note)
         yield json.dumps(dict(zip(OF_RUN, values, strict=True)), ensure_ascii=False)

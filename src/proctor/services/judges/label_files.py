@@ -1,4 +1,4 @@
-"""A file of labels to labels: JSON Lines or CSV, one person's verdict on one answer a line.
+"""Reads files of labels: JSON Lines or CSV, one person's verdict on one answer per line.
 
 A line either names an answer of a stored run (`case_id`), as the lines of an exported run do, or holds the
 answer itself with what it answers and how it is judged. Everything that is wrong is found, with its line.
@@ -35,14 +35,14 @@ EXPORTED = frozenset(
         *("started_at", "source_run", "question", "why", "input_tokens", "output_tokens"),
     }
 )
-"""What an exported run has besides; only its answer is looked at."""
+"""Further fields of an exported run; only its answer is used."""
 _WORDS = {"pass": True, "true": True, "fail": False, "false": False}
 _ROLES = ("system", "user", "assistant", "tool")
 _HOW = ("criteria", "expected", "judge_prompt", "rubric")
 
 
-class Own(Struct, frozen=True):
-    """An answer that stands beside its label, and the case that it answers."""
+class StandaloneAnswer(Struct, frozen=True):
+    """An answer that the file itself has, and the case that it answers."""
 
     case: Case
     output: Output
@@ -50,22 +50,22 @@ class Own(Struct, frozen=True):
     """Its id is written in the file."""
 
 
-class Labelled(Struct, frozen=True, kw_only=True):
-    """One label, and where it stands."""
+class LabelLine(Struct, frozen=True, kw_only=True):
+    """One label, with its line in the file."""
 
     line: int
     label: Label
-    own: Own | None = None
-    """The answer, where it stands there too."""
+    own: StandaloneAnswer | None = None
+    """The answer, where the line has it."""
     answer: str | None = None
-    """What the line says that the run's answer is, where it says so."""
+    """The run's answer according to the line, where it has one."""
 
 
 class Labels(Struct, frozen=True):
     """What a file of labels holds."""
 
     path: str
-    labelled: tuple[Labelled, ...]
+    labelled: tuple[LabelLine, ...]
     open: int
     """How many lines have no label yet."""
     gone: int = 0
@@ -84,20 +84,20 @@ def read_labels(path: str) -> Labels:
     except OSError as error:
         raise UsageError(f"The labels {path!r} cannot be read: {error.strerror}.") from None
     is_csv = Path(path).suffix.lower() == ".csv"
-    found: Iterator[tuple[int, dict[str, Any]] | Problem]
-    found = _csv_rows(data, path) if is_csv else rows(data.split(b"\n"), path)
-    labelled: list[Labelled] = []
+    records: Iterator[tuple[int, dict[str, Any]] | Problem]
+    records = _csv_rows(data, path) if is_csv else rows(data.split(b"\n"), path)
+    labelled: list[LabelLine] = []
     problems: list[Problem] = []
     unlabelled = 0
-    for item in found:
+    for item in records:
         if isinstance(item, Problem):
             problems.append(item)
             continue
         notes = Notes(path, item[0])
-        one = _labelled(Fields(item[1], notes), notes)
+        label_line = _parse_label(Fields(item[1], notes), notes)
         problems += notes.problems
-        if one is not None:
-            labelled.append(one)
+        if label_line is not None:
+            labelled.append(label_line)
         elif not notes.failed:
             unlabelled += 1
     if problems:
@@ -110,21 +110,21 @@ def read_labels(path: str) -> Labels:
 # --- one line ----------------------------------------------------------------------------------------------
 
 
-def _labelled(fields: Fields, notes: Notes) -> Labelled | None:
-    """The label of a line; None where it has none yet, and where the line is wrong."""
-    return _of_run(fields, notes) if "case_id" in fields else _own(fields, notes)
+def _parse_label(fields: Fields, notes: Notes) -> LabelLine | None:
+    """Parses the label of a line; None where it has none yet, and where the line is wrong."""
+    return _parse_run_label(fields, notes) if "case_id" in fields else _parse_standalone(fields, notes)
 
 
-def _of_run(fields: Fields, notes: Notes) -> Labelled | None:
+def _parse_run_label(fields: Fields, notes: Notes) -> LabelLine | None:
     exported = "verdict" in fields
-    given = fields.take("output") if exported else None
+    output_field = fields.take("output") if exported else None
     if exported:
         for name in EXPORTED.intersection(fields.names()):
             fields.take(name)
-    passed = _verdict(fields, must=not exported)
+    passed = _parse_verdict(fields, must=not exported)
     label = Label(
         case_id=fields.required_text("case_id"),
-        repeat=_repeat(fields),
+        repeat=_parse_repeat(fields),
         run=fields.text("run") or "",
         passed=bool(passed),
         by=(fields.text("by") or "").strip(),
@@ -133,20 +133,22 @@ def _of_run(fields: Fields, notes: Notes) -> Labelled | None:
     fields.finish(OF_RUN)
     if passed is None or notes.failed:
         return None
-    answer = given.get("text") if isinstance(given, dict) else given
-    return Labelled(line=notes.line, label=label, answer=answer if isinstance(answer, str) else None)
+    answer = output_field.get("text") if isinstance(output_field, dict) else output_field
+    return LabelLine(line=notes.line, label=label, answer=answer if isinstance(answer, str) else None)
 
 
-def _own(fields: Fields, notes: Notes) -> Labelled | None:
-    passed = _verdict(fields, must=True)
+def _parse_standalone(fields: Fields, notes: Notes) -> LabelLine | None:
+    passed = _parse_verdict(fields, must=True)
     fields.forgive_null("id", "by", "note", *_HOW)
-    named = fields.text("id")
-    case_id = named or f"line-{notes.line}"
-    messages, output = _input(fields), _output(fields)
+    written_id = fields.text("id")
+    case_id = written_id or f"line-{notes.line}"
+    messages, output = _parse_input(fields), _parse_output(fields)
     expected, criteria = fields.take("expected"), fields.text("criteria")
-    assertion = _assertion(fields, judged=criteria is not None or expected is not None)
+    assertion = _parse_assertion(fields, judged=criteria is not None or expected is not None)
     if assertion is not None and assertion.grader != "llm_grader" and criteria is not None:
-        fields.error("unknown-value", "criteria", f"is not shown beside `{_word(assertion)}`; put it there.")
+        fields.error(
+            "unknown-value", "criteria", f"is not shown beside `{_field_name(assertion)}`; put it there."
+        )
     label = Label(
         case_id=case_id,
         passed=bool(passed),
@@ -157,11 +159,11 @@ def _own(fields: Fields, notes: Notes) -> Labelled | None:
     if passed is None or notes.failed or assertion is None:
         return None
     case = Case(id=case_id, input=messages, expected=expected, criteria=criteria, assertions=(assertion,))
-    return Labelled(line=notes.line, label=label, own=Own(case, output, bool(named)))
+    return LabelLine(line=notes.line, label=label, own=StandaloneAnswer(case, output, bool(written_id)))
 
 
-def _verdict(fields: Fields, *, must: bool) -> bool | None:
-    """What the person says; None where that is left open, or wrong."""
+def _parse_verdict(fields: Fields, *, must: bool) -> bool | None:
+    """Parses the person's verdict; None where the field is empty or wrong."""
     if "label" not in fields:
         if must:
             fields.missing("label", "`pass` or `fail`")
@@ -178,31 +180,31 @@ def _verdict(fields: Fields, *, must: bool) -> bool | None:
     return _WORDS[word]
 
 
-def _repeat(fields: Fields) -> int:
+def _parse_repeat(fields: Fields) -> int:
     fields.forgive_null("repeat")
     return fields.integer("repeat") or 0
 
 
-def _input(fields: Fields) -> tuple[Message, ...]:
-    wanted = "text, or a list of messages with `role` and `content`"
+def _parse_input(fields: Fields) -> tuple[Message, ...]:
+    expected = "text, or a list of messages with `role` and `content`"
     value = fields.take("input")
     if isinstance(value, str) and value.strip():
         return (Message(role="user", content=value),)
     if value is None or value == "":
-        fields.missing("input", wanted)
+        fields.missing("input", expected)
         return ()
-    messages = [_noun(each, Message) for each in value] if isinstance(value, list) else []
-    known = [each for each in messages if each is not None and each.role in _ROLES]
-    if not known or len(known) < len(messages):
-        fields.wrong("input", value, wanted)
-    return tuple(known)
+    messages = [_convert(message, Message) for message in value] if isinstance(value, list) else []
+    valid = [message for message in messages if message is not None and message.role in _ROLES]
+    if not valid or len(valid) < len(messages):
+        fields.wrong("input", value, expected)
+    return tuple(valid)
 
 
-def _output(fields: Fields) -> Output:
+def _parse_output(fields: Fields) -> Output:
     value = fields.take("output")
     if isinstance(value, str):
         return Output(text=value)
-    output = _noun(value, Output)
+    output = _convert(value, Output)
     if value is None:
         fields.missing("output", "the answer, a text")
     elif output is None:
@@ -210,7 +212,7 @@ def _output(fields: Fields) -> Output:
     return output or Output(text="")
 
 
-def _noun(value: Any, kind: type[N]) -> N | None:
+def _convert(value: Any, kind: type[N]) -> N | None:
     """Plain data as a noun; None where it has another shape, or fields that the noun has not."""
     if not isinstance(value, dict) or not value.keys() <= {*kind.__struct_fields__}:
         return None
@@ -220,7 +222,7 @@ def _noun(value: Any, kind: type[N]) -> N | None:
         return None
 
 
-def _assertion(fields: Fields, *, judged: bool) -> Assertion | None:
+def _parse_assertion(fields: Fields, *, judged: bool) -> Assertion | None:
     """How the answer is judged: by a question, a rubric, or its criteria and expected answer."""
     question, rubric = fields.text("judge_prompt"), fields.text("rubric")
     if question is not None and rubric is not None:
@@ -235,18 +237,20 @@ def _assertion(fields: Fields, *, judged: bool) -> Assertion | None:
     elif judged:
         return Assertion(grader="llm_grader")
     else:
-        known = ", ".join(f"`{name}`" for name in _HOW)
-        fields.notes.error("missing-field", f"Nothing says how the answer is judged; add one of {known}.")
+        fields_text = ", ".join(f"`{name}`" for name in _HOW)
+        fields.notes.error(
+            "missing-field", f"Nothing says how the answer is judged; add one of {fields_text}."
+        )
         return None
     try:
         bind(assertion, GRADERS.get)
     except ValueError as error:
-        fields.notes.error("bad-assertion", str(error), _word(assertion))
+        fields.notes.error("bad-assertion", str(error), _field_name(assertion))
         return None
     return assertion
 
 
-def _word(assertion: Assertion) -> str:
+def _field_name(assertion: Assertion) -> str:
     """The field of a line that an assertion comes from."""
     return "judge_prompt" if assertion.grader == "llm_judge" else "rubric"
 
@@ -291,16 +295,16 @@ def _csv_rows(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]] | P
 def _separator(text: str) -> str:
     """The one of `,`, `;` and tab that finds the most known columns in the first line."""
     first = text.lstrip().partition("\n")[0].lower()
-    known = {*OF_RUN, *OWN}
-    return max(",;\t", key=lambda mark: len(known & {cell.strip(' "\r') for cell in first.split(mark)}))
+    columns = {*OF_RUN, *OWN}
+    return max(",;\t", key=lambda mark: len(columns & {cell.strip(' "\r') for cell in first.split(mark)}))
 
 
 def _header_problems(header: list[str]) -> Iterator[str]:
-    known = {*OF_RUN, *OWN, *(EXPORTED if "verdict" in header else ())}
-    for place, name in enumerate(header):
-        if name not in known:
+    columns = {*OF_RUN, *OWN, *(EXPORTED if "verdict" in header else ())}
+    for index, name in enumerate(header):
+        if name not in columns:
             yield f"Unknown column {shown(name)}. {suggestion(name[:60], sorted({*OF_RUN, *OWN}))}"
-        elif name in header[:place]:
+        elif name in header[:index]:
             yield f"The column {name!r} is there twice; keep one of them."
     if "label" not in header:
         yield "There is no column `label`; add one, with `pass` or `fail` in each row."

@@ -1,4 +1,4 @@
-"""Labels to the answers that they are of: those of stored runs, and those that stand beside their labels."""
+"""Finds the answers that labels are of: in stored runs, or in the file of labels itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from proctor.grading import bind
 from proctor.model import Assertion, Case, Label, PassRule, Problem, Run, Trial
 from proctor.protocols import Store
 from proctor.reports.runs.serialize import Row
-from proctor.services.judges.label_files import Labelled, Labels
+from proctor.services.judges.label_files import LabelLine, Labels
 from proctor.services.runs.reading.report import rows_of
 from proctor.verdicts import rules_of
 
@@ -31,7 +31,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     rule: PassRule
     labels: tuple[Label, ...]
     run: Run | None = None
-    """The run that it is from; None where it stands beside its labels."""
+    """The run that it is from; None where the file of labels has the answer."""
 
 
 class Found(Struct, frozen=True):
@@ -40,11 +40,11 @@ class Found(Struct, frozen=True):
     answers: tuple[Answer, ...]
     runs: tuple[Run, ...]
     unjudged: int
-    """How many more are of cases that no judge is asked about."""
+    """How many more are of cases that have no judge."""
 
 
 def find_answers(labels: Labels, store: Store, run: str | None, environ: Mapping[str, str]) -> Found:
-    """The answers that labels are of.
+    """Finds the answers that labels are of.
 
     Args:
         labels: the labels.
@@ -54,16 +54,16 @@ def find_answers(labels: Labels, store: Store, run: str | None, environ: Mapping
 
     Raises:
         SuiteError: lines name no answer that can be judged, or contradict one another; carries every problem.
-        StoreError: there is no run of that word.
-        UsageError: a variable is not set, or no judge is asked about any of the answers.
+        StoreError: there is no such run.
+        UsageError: a variable is not set, or none of the answers has a judge.
     """
-    finding = _Finding(labels, store, run, environ)
-    found = finding.found()
-    if finding.problems:
-        raise SuiteError(sorted(finding.problems, key=lambda problem: problem.line or 0))
-    if not found.answers:
+    finder = _AnswerFinder(labels, store, run, environ)
+    selection = finder.find_all()
+    if finder.problems:
+        raise SuiteError(sorted(finder.problems, key=lambda problem: problem.line or 0))
+    if not selection.answers:
         raise UsageError(f"No case that {labels.path!r} names has an assertion that asks a judge.")
-    return found
+    return selection
 
 
 def is_judged(assertion: Assertion) -> bool:
@@ -73,49 +73,51 @@ def is_judged(assertion: Assertion) -> bool:
     return counts and not grader.over_repeats and "judge" in grader.wants()
 
 
-class _Finding:
-    """The answers of one file of labels, and what is wrong with its lines."""
+class _AnswerFinder:
+    """Finds the answers of one file of labels, and what is wrong with its lines."""
 
     def __init__(self, labels: Labels, store: Store, run: str | None, environ: Mapping[str, str]) -> None:
         self.problems: list[Problem] = []
         self._labels = labels
         self._store = store
         self._environ = environ
-        self._given = None if run is None else store.run(run)
+        self._default_run = None if run is None else store.run(run)
         self._unjudged = 0
         self._runs: dict[str, Run | None] = {}
         """By the word that a line has; None for a run that is not there."""
 
-    def found(self) -> Found:
-        own: dict[bytes, list[Labelled]] = {}
-        of_runs: dict[str, dict[tuple[str, int], list[Labelled]]] = {}
-        for one in self._labels.labelled:
-            if one.own is not None:
-                content = encode((one.own.case.input, replace(one.own.case, id=""), one.own.output))
-                own.setdefault(content, []).append(one)
+    def find_all(self) -> Found:
+        standalone: dict[bytes, list[LabelLine]] = {}
+        by_run: dict[str, dict[tuple[str, int], list[LabelLine]]] = {}
+        for label_line in self._labels.labelled:
+            if label_line.own is not None:
+                content = encode(
+                    (label_line.own.case.input, replace(label_line.own.case, id=""), label_line.own.output)
+                )
+                standalone.setdefault(content, []).append(label_line)
                 continue
-            run = self._run_of(one)
+            run = self._find_run(label_line)
             if run is not None:
-                place = (one.label.case_id, one.label.repeat)
-                of_runs.setdefault(run.id, {}).setdefault(place, []).append(one)
-        self._check_ids(own.values())
-        answers = [(group[0].line, self._own_answer(group)) for group in own.values()]
-        runs = {run.id: run for run in self._runs.values() if run is not None and run.id in of_runs}
+                key = (label_line.label.case_id, label_line.label.repeat)
+                by_run.setdefault(run.id, {}).setdefault(key, []).append(label_line)
+        self._check_ids(standalone.values())
+        answers = [(group[0].line, self._standalone_answer(group)) for group in standalone.values()]
+        runs = {run.id: run for run in self._runs.values() if run is not None and run.id in by_run}
         for run_id, run in runs.items():
-            answers += self._stored_answers(run, of_runs[run_id])
-        ordered = sorted(answers, key=lambda placed: placed[0])
-        return Found(tuple([answer for _, answer in ordered]), tuple(runs.values()), self._unjudged)
+            answers += self._stored_answers(run, by_run[run_id])
+        in_file_order = sorted(answers, key=lambda entry: entry[0])
+        return Found(tuple([answer for _, answer in in_file_order]), tuple(runs.values()), self._unjudged)
 
-    def _wrong(self, line: int, message: str) -> None:
+    def _add_problem(self, line: int, message: str) -> None:
         self.problems.append(Problem(code="bad-label", message=message, path=self._labels.path, line=line))
 
-    def _run_of(self, one: Labelled) -> Run | None:
+    def _find_run(self, label_line: LabelLine) -> Run | None:
         """The run whose answer a line names."""
-        word = one.label.run or (self._given.id if self._given is not None else "")
+        word = label_line.label.run or (self._default_run.id if self._default_run is not None else "")
         if not word:
-            self._wrong(
-                one.line,
-                f"Case {one.label.case_id!r} is named and no run is. Say whose answers these are: "
+            self._add_problem(
+                label_line.line,
+                f"Case {label_line.label.case_id!r} is named and no run is. Say whose answers these are: "
                 "proctor certify RUN --judge T --labels FILE.",
             )
             return None
@@ -124,91 +126,107 @@ class _Finding:
                 self._runs[word] = self._store.run(word)
             except StoreError as error:
                 self._runs[word] = None
-                self._wrong(one.line, str(error))
+                self._add_problem(label_line.line, str(error))
         run = self._runs[word]
-        if run is not None and self._given is not None and run.id != self._given.id:
-            self._wrong(one.line, f"The label is of run {run.id}, and {self._given.id} was asked for.")
+        if run is not None and self._default_run is not None and run.id != self._default_run.id:
+            self._add_problem(
+                label_line.line, f"The label is of run {run.id}, and {self._default_run.id} was asked for."
+            )
             return None
         return run
 
     # --- answers of a run ---
 
     def _stored_answers(
-        self, run: Run, wanted: dict[tuple[str, int], list[Labelled]]
+        self, run: Run, groups: dict[tuple[str, int], list[LabelLine]]
     ) -> Iterator[tuple[int, Answer]]:
         for row in rows_of(self._store, run, reveal=True):
-            group = wanted.pop((row.trial.case_id, row.trial.repeat), None)
+            group = groups.pop((row.trial.case_id, row.trial.repeat), None)
             if group is not None and self._can_be_judged(row, group):
                 yield group[0].line, self._stored_answer(run, row, group)
-        for (case_id, repeat), group in wanted.items():
-            which = f"case {case_id!r}" + (f", repeat {repeat}" if repeat else "")
-            self._wrong(group[0].line, f"Run {run.id} has no finished answer to {which}.")
+        for (case_id, repeat), group in groups.items():
+            answer_name = f"case {case_id!r}" + (f", repeat {repeat}" if repeat else "")
+            self._add_problem(group[0].line, f"Run {run.id} has no finished answer to {answer_name}.")
 
-    def _can_be_judged(self, row: Row, group: list[Labelled]) -> bool:
+    def _can_be_judged(self, row: Row, group: list[LabelLine]) -> bool:
         line, case_id, output = group[0].line, row.trial.case_id, row.trial.output
         if output is None:
-            self._wrong(line, f"Case {case_id!r} has no answer in that run: {row.why}")
+            self._add_problem(line, f"Case {case_id!r} has no answer in that run: {row.why}")
             return False
         if not any(map(is_judged, row.case.assertions)):
             self._unjudged += 1
             return False
-        other = [one for one in group if one.answer not in (None, output.text, f"'{output.text}")]
-        for one in other:
-            self._wrong(
-                one.line,
+        mismatches = [
+            label_line
+            for label_line in group
+            if label_line.answer not in (None, output.text, f"'{output.text}")
+        ]
+        for label_line in mismatches:
+            self._add_problem(
+                label_line.line,
                 f"The answer to case {case_id!r} on this line is not the one that the run has, so the label "
                 "may be of another. Export the run again, or take `output` out of the line.",
             )
-        return not other
+        return not mismatches
 
-    def _stored_answer(self, run: Run, row: Row, group: list[Labelled]) -> Answer:
+    def _stored_answer(self, run: Run, row: Row, group: list[LabelLine]) -> Answer:
         trial, variables, environ = row.trial, row.case.variables, self._environ
         check_set(variables, environ)
         return Answer(
             case=filled_case(row.case, environ),
             trial=replace(trial, output=unmasked(trial.output, variables, environ)),
             rule=rules_of(run)(row.case),
-            labels=self._labels_of(group),
+            labels=self._merge_labels(group),
             run=run,
         )
 
     # --- answers beside their labels ---
 
-    def _own_answer(self, group: list[Labelled]) -> Answer:
-        own = group[0].own
-        assert own is not None
+    def _standalone_answer(self, group: list[LabelLine]) -> Answer:
+        standalone = group[0].own
+        assert standalone is not None
         return Answer(
-            case=own.case,
+            case=standalone.case,
             trial=Trial(
-                case_id=own.case.id, position=0, sent="", output=own.output, started_at=datetime.now(UTC)
+                case_id=standalone.case.id,
+                position=0,
+                sent="",
+                output=standalone.output,
+                started_at=datetime.now(UTC),
             ),
             rule=PassRule(),
-            labels=self._labels_of(group),
+            labels=self._merge_labels(group),
         )
 
-    def _check_ids(self, groups: Iterable[list[Labelled]]) -> None:
+    def _check_ids(self, groups: Iterable[list[LabelLine]]) -> None:
         first: dict[str, int] = {}
         for group in groups:
-            for case_id in {one.label.case_id for one in group if one.own is not None and one.own.named}:
+            for case_id in {
+                label_line.label.case_id
+                for label_line in group
+                if label_line.own is not None and label_line.own.named
+            }:
                 line = first.setdefault(case_id, group[0].line)
                 if line != group[0].line:
-                    self._wrong(
+                    self._add_problem(
                         group[0].line,
                         f"The id {case_id!r} stands for another answer at line {line}. Give each its own.",
                     )
 
-    def _labels_of(self, group: list[Labelled]) -> tuple[Label, ...]:
-        """One label of each person; that a person says the same twice is no other label."""
-        first: dict[str, Labelled] = {}
-        for one in group:
-            earlier = first.setdefault(one.label.by, one)
-            if earlier.label.passed != one.label.passed:
-                who = one.label.by or "the same person"
+    def _merge_labels(self, group: list[LabelLine]) -> tuple[Label, ...]:
+        """Returns one label of each person; a repeated label counts once, a contradiction is a problem."""
+        first: dict[str, LabelLine] = {}
+        for label_line in group:
+            earlier = first.setdefault(label_line.label.by, label_line)
+            if earlier.label.passed != label_line.label.passed:
+                who = label_line.label.by or "the same person"
                 hint = (
-                    "Keep one of them" if one.label.by else "Keep one of them, or say in `by` who says what"
+                    "Keep one of them"
+                    if label_line.label.by
+                    else "Keep one of them, or say in `by` who says what"
                 )
-                self._wrong(
-                    one.line,
+                self._add_problem(
+                    label_line.line,
                     f"{who} says the opposite of the same answer at line {earlier.line}. {hint}.",
                 )
-        return tuple([one.label for one in first.values()])
+        return tuple([label_line.label for label_line in first.values()])

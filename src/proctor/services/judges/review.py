@@ -1,6 +1,6 @@
-"""People beside graders: which answers of a run a person can label, in which order, and what that comes to.
+"""Reviews of runs by people: which answers a person can label, in which order, and how far graders agree.
 
-What the graders said of an answer is told only to whoever has labelled it, as it would sway them.
+The graders' verdict on an answer is shown only after a person has labelled it, so that it does not sway them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from proctor.services.runs.reading.report import rows_of
 from proctor.verdicts import Rules, rules_of, verdict_of
 
 ENOUGH = 10
-"""From so many labelled answers on it is told how far the graders agree with people."""
+"""The labelled answers from which on the agreement of graders and people is shown."""
 Show = Literal["unlabelled", "disagreements", "all"]
 Key = tuple[str, int]
 """An answer of a run by its case and repeat."""
-_SAID = {Verdict.PASS: True, Verdict.FAIL: False}
-_REMEMBERED = 4
-"""Runs of which the answers are kept at hand, and people whose order of them is."""
+_PASSED = {Verdict.PASS: True, Verdict.FAIL: False}
+_MAX_CACHED = 4
+"""The runs whose answers are cached, and the people whose order of them is."""
 
 
 class Reviewable(Struct, frozen=True, gc=False, kw_only=True):
@@ -42,9 +42,9 @@ class Reviewable(Struct, frozen=True, gc=False, kw_only=True):
     tags: tuple[str, ...]
     held_out: bool
     said: bool | None
-    """Whether the judges passed it, or the graders where none was asked; None for no verdict."""
+    """Whether the judges passed it, or the graders where it has no judge; None for no verdict."""
     judged: bool
-    """A judge was asked about it."""
+    """Whether a judge judged it."""
 
     @property
     def key(self) -> Key:
@@ -58,13 +58,13 @@ class Answers:
     def __init__(self, answers: Iterable[Reviewable]) -> None:
         """Holds them as they are."""
         self._all = tuple(answers)
-        self._by_key = {one.key: one for one in self._all}
-        self._by_place = {(one.position, one.repeat): one for one in self._all}
+        self._by_key = {answer.key: answer for answer in self._all}
+        self._by_place = {(answer.position, answer.repeat): answer for answer in self._all}
         self._orders: dict[tuple[str, str], tuple[Reviewable, ...]] = {}
-        self.tags = sorted({tag for one in self._all for tag in one.tags})
-        self.judged = any(one.judged for one in self._all)
-        """A judge was asked about some of them."""
-        self.held_out = sum(one.held_out for one in self._all)
+        self.tags = sorted({tag for answer in self._all for tag in answer.tags})
+        self.judged = any(answer.judged for answer in self._all)
+        """Whether a judge judged some of them."""
+        self.held_out = sum(answer.held_out for answer in self._all)
 
     def __len__(self) -> int:
         return len(self._all)
@@ -78,14 +78,14 @@ class Answers:
         return self._by_place.get((position, repeat))
 
     def order(self, run_id: str, by: str) -> tuple[Reviewable, ...]:
-        """A person's order of them all, which is random, always the same, and tells no verdict."""
-        found = self._orders.get((run_id, by))
-        if found is None:
-            found = tuple(sorted(self._all, key=lambda one: _rank(run_id, by, one)))
-            if len(self._orders) >= _REMEMBERED:
+        """Returns a person's order of them all: random, always the same, and independent of verdicts."""
+        shuffled = self._orders.get((run_id, by))
+        if shuffled is None:
+            shuffled = tuple(sorted(self._all, key=lambda answer: _rank(run_id, by, answer)))
+            if len(self._orders) >= _MAX_CACHED:
                 self._orders.clear()
-            self._orders[run_id, by] = found
-        return found
+            self._orders[run_id, by] = shuffled
+        return shuffled
 
 
 def reviewable(store: Store, run: Run) -> Answers:
@@ -102,7 +102,7 @@ def reviewable(store: Store, run: Run) -> Answers:
             case_id=row.trial.case_id,
             tags=row.case.tags,
             held_out=row.trial.split == "holdout",
-            said=said_of(row.trial, row.case, rules),
+            said=graders_pass(row.trial, row.case, rules),
             judged=bool(judged_scores(row.trial)),
         )
         for row in rows_of(store, run, reveal=True)
@@ -111,23 +111,23 @@ def reviewable(store: Store, run: Run) -> Answers:
 
 
 def judged_scores(trial: Trial) -> tuple[Score, ...]:
-    """The scores for which a judge was asked."""
+    """Returns the scores that judges gave."""
     return tuple([score for score in trial.scores if score.judgments])
 
 
-def said_of(trial: Trial, case: Case, rules: Rules) -> bool | None:
-    """Whether the judges passed an answer, or all graders where no judge was asked; None for no verdict."""
+def graders_pass(trial: Trial, case: Case, rules: Rules) -> bool | None:
+    """Whether the judges passed an answer, or all graders where it has no judge; None for no verdict."""
     scores = judged_scores(trial)
     verdict = verdict_of(replace(trial, scores=scores) if scores else trial, rules(case))
-    return _SAID.get(verdict)
+    return _PASSED.get(verdict)
 
 
-class Remembered:
+class ReviewCache:
     """The answers of runs, read once and kept for as long as they stay the same."""
 
     def __init__(self) -> None:
-        """Nothing is read yet."""
-        self._known: OrderedDict[tuple[Any, ...], Answers] = OrderedDict()
+        """Starts empty."""
+        self._cache: OrderedDict[tuple[Any, ...], Answers] = OrderedDict()
         self._lock = Lock()
 
     def of(self, store: Store, run: Run) -> Answers:
@@ -138,17 +138,20 @@ class Remembered:
         """
         key: tuple[Any, ...] = (run.id, run.finished_at)
         if run.status != "finished":
-            key = (run.id, sum(many for verdict, many in store.counts(run.id).items() if verdict is not None))
+            key = (
+                run.id,
+                sum(count for verdict, count in store.counts(run.id).items() if verdict is not None),
+            )
         with self._lock:
-            found = self._known.get(key)
-        if found is None:
-            found = reviewable(store, run)
+            answers = self._cache.get(key)
+        if answers is None:
+            answers = reviewable(store, run)
         with self._lock:
-            self._known[key] = found
-            self._known.move_to_end(key)
-            if len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
-        return found
+            self._cache[key] = answers
+            self._cache.move_to_end(key)
+            if len(self._cache) > _MAX_CACHED:
+                self._cache.popitem(last=False)
+        return answers
 
 
 class Review:
@@ -171,73 +174,84 @@ class Review:
         self.tags = answers.tags
         self.judged = answers.judged
         self.sealed = 0 if revealed else answers.held_out
-        """So many answers are held out and left out."""
+        """The number of held-out answers that are left out."""
         self.total = len(answers) - self.sealed
         self._answers = answers
         self._revealed = revealed
         self._labels: defaultdict[Key, list[KeptLabel]] = defaultdict(list)
-        for kept in labels:
-            one = answers.of((kept.label.case_id, kept.label.repeat))
-            if one is not None and self._is_seen(one):
-                self._labels[one.key].append(kept)
+        for stored_label in labels:
+            answer = answers.of((stored_label.label.case_id, stored_label.label.repeat))
+            if answer is not None and self._is_visible(answer):
+                self._labels[answer.key].append(stored_label)
 
     @property
     def who(self) -> str:
-        """Whose verdicts are held against the labels."""
+        """Whose verdicts are compared with the labels."""
         return "the judge" if self.judged else "the graders"
 
     # --- labels ---
 
-    def mine(self, one: Reviewable) -> KeptLabel | None:
-        """What this person said of an answer."""
-        return next((kept for kept in self._labels.get(one.key, ()) if kept.label.by == self.by), None)
+    def mine(self, answer: Reviewable) -> KeptLabel | None:
+        """Returns this person's label of an answer."""
+        return next(
+            (
+                stored_label
+                for stored_label in self._labels.get(answer.key, ())
+                if stored_label.label.by == self.by
+            ),
+            None,
+        )
 
-    def of_others(self, one: Reviewable) -> list[KeptLabel]:
-        """What other people said of it."""
-        return [kept for kept in self._labels.get(one.key, ()) if kept.label.by != self.by]
+    def of_others(self, answer: Reviewable) -> list[KeptLabel]:
+        """Returns other people's labels of it."""
+        return [
+            stored_label
+            for stored_label in self._labels.get(answer.key, ())
+            if stored_label.label.by != self.by
+        ]
 
-    def _mine(self) -> Iterator[tuple[Reviewable, KeptLabel]]:
+    def _own_labels(self) -> Iterator[tuple[Reviewable, KeptLabel]]:
         for key, group in self._labels.items():
-            one = self._answers.of(key)
-            for kept in group:
-                if one is not None and kept.label.by == self.by:
-                    yield one, kept
+            answer = self._answers.of(key)
+            for stored_label in group:
+                if answer is not None and stored_label.label.by == self.by:
+                    yield answer, stored_label
 
     @property
     def labelled(self) -> int:
-        """How many answers this person has labelled, or anybody while nobody says who they are."""
-        return sum(1 for _ in self._mine()) if self.by else len(self._labels)
+        """How many answers this person has labelled; all people's while the person has no name."""
+        return sum(1 for _ in self._own_labels()) if self.by else len(self._labels)
 
     @property
     def last(self) -> tuple[Reviewable, KeptLabel] | None:
         """This person's newest label, and what it is of."""
-        return max(self._mine(), key=lambda pair: pair[1].number, default=None)
+        return max(self._own_labels(), key=lambda pair: pair[1].number, default=None)
 
-    def differs(self, one: Reviewable) -> bool:
-        """Whether this person and the graders say the opposite of each other."""
-        mine = self.mine(one)
-        return mine is not None and self._counts(one) and mine.label.passed is not one.said
+    def differs(self, answer: Reviewable) -> bool:
+        """Whether this person and the graders disagree."""
+        mine = self.mine(answer)
+        return mine is not None and self._counts(answer) and mine.label.passed is not answer.said
 
     @property
     def disagreements(self) -> list[Reviewable]:
         """The answers of which they do, in the order in which they were labelled."""
-        return [one for one, _ in self._mine() if self.differs(one)]
+        return [answer for answer, _ in self._own_labels() if self.differs(answer)]
 
-    def _counts(self, one: Reviewable) -> bool:
-        return one.said is not None and one.judged is self.judged
+    def _counts(self, answer: Reviewable) -> bool:
+        return answer.said is not None and answer.judged is self.judged
 
     # --- the way through them ---
 
     def at(self, position: int, repeat: int) -> Reviewable | None:
         """The answer at a position of the suite; None where none can be labelled there."""
-        one = self._answers.at(position, repeat)
-        return one if one is not None and self._is_seen(one) else None
+        answer = self._answers.at(position, repeat)
+        return answer if answer is not None and self._is_visible(answer) else None
 
-    def _is_seen(self, one: Reviewable) -> bool:
-        return self._revealed or not one.held_out
+    def _is_visible(self, answer: Reviewable) -> bool:
+        return self._revealed or not answer.held_out
 
     def next(self, after: Reviewable | None, show: Show, tag: str) -> Reviewable | None:
-        """The next answer in this person's order, beginning anew at its end; None where there is no other.
+        """Returns the next answer in this person's order, starting again at its end; None without another.
 
         Args:
             after: where they are; None for what they labelled last.
@@ -248,37 +262,44 @@ class Review:
             after = self.last[0]
         order = self._answers.order(self.run.id, self.by)
         start = 0 if after is None else order.index(after) + 1
-        for one in chain(islice(order, start, None), islice(order, start)):
-            if one is not after and self._wanted(one, show, tag):
-                return one
-        return after if after is not None and self._wanted(after, show, tag) else None
+        for answer in chain(islice(order, start, None), islice(order, start)):
+            if answer is not after and self._matches(answer, show, tag):
+                return answer
+        return after if after is not None and self._matches(after, show, tag) else None
 
-    def _wanted(self, one: Reviewable, show: Show, tag: str) -> bool:
-        if not self._is_seen(one) or (tag and tag not in one.tags):
+    def _matches(self, answer: Reviewable, show: Show, tag: str) -> bool:
+        if not self._is_visible(answer) or (tag and tag not in answer.tags):
             return False
         if show == "unlabelled":
-            return self.mine(one) is None
-        return show == "all" or self.differs(one)
+            return self.mine(answer) is None
+        return show == "all" or self.differs(answer)
 
     # --- what it comes to ---
 
     def agreement(self) -> Calibration | None:
         """How far the graders agree with the labels of all people so far; None while these are few."""
-        heard = []
+        judged_answers = []
         for key, group in self._labels.items():
-            one = self._answers.of(key)
-            if one is not None and self._counts(one):
-                heard.append(Heard(people=tuple(kept.label.passed for kept in group), usual=(one.said,)))
-        if len(heard) < ENOUGH:
+            answer = self._answers.of(key)
+            if answer is not None and self._counts(answer):
+                judged_answers.append(
+                    Heard(
+                        people=tuple(stored_label.label.passed for stored_label in group),
+                        usual=(answer.said,),
+                    )
+                )
+        if len(judged_answers) < ENOUGH:
             return None
-        newest = max(kept.at for group in self._labels.values() for kept in group)
+        newest = max(stored_label.at for group in self._labels.values() for stored_label in group)
         judge = self.run.judges[0] if self.run.judges else self.run.target
-        name = " and ".join(one.name for one in self.run.judges) or "graders"
-        return calibrated(heard, judge=target_digest(judge), name=name, at=newest, labels="", prompts=())
+        name = " and ".join(spec.name for spec in self.run.judges) or "graders"
+        return calibrated(
+            judged_answers, judge=target_digest(judge), name=name, at=newest, labels="", prompts=()
+        )
 
 
-def _rank(run_id: str, by: str, one: Reviewable) -> bytes:
-    seed = f"{run_id}\n{by}\n{one.position}\n{one.repeat}"
+def _rank(run_id: str, by: str, answer: Reviewable) -> bytes:
+    seed = f"{run_id}\n{by}\n{answer.position}\n{answer.repeat}"
     return sha256(seed.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -287,18 +308,21 @@ def exam_sheet(case: Case) -> Iterator[tuple[str, str]]:
     if case.criteria:
         yield "Criteria", case.criteria
     if case.expected not in (None, "", [], {}):
-        yield "Expected", _text(case.expected)
+        yield "Expected", _to_text(case.expected)
     for assertion in case.assertions:
-        shown = {name: value for name, value in assertion.params.items() if value not in (None, "", [], {})}
+        params = {name: value for name, value in assertion.params.items() if value not in (None, "", [], {})}
         name = assertion.label or assertion.grader
-        said = "\n\n".join(_parameter(*item) for item in shown.items()) or "It has no parameters."
-        yield f"Checked by {name}", f"This must not hold:\n{said}" if assertion.negated else said
+        description = "\n\n".join(_parameter(*item) for item in params.items()) or "It has no parameters."
+        yield (
+            f"Checked by {name}",
+            f"This must not hold:\n{description}" if assertion.negated else description,
+        )
 
 
 def _parameter(name: str, value: Any) -> str:
-    text = _text(value)
+    text = _to_text(value)
     return f"{name}:\n{text}" if "\n" in text else f"{name}: {text}"
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)

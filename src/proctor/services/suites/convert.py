@@ -1,4 +1,4 @@
-"""A suite to the files of another dialect, which are read again and held against the suite."""
+"""Writes a suite as the files of another dialect, reads these again and compares them with the suite."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from proctor.errors import UsageError
 from proctor.model import Case, Problem, Suite
 from proctor.plurals import counted, listed
 from proctor.protocols import ORIGIN_NOTES, Dialect, Found, Placed, Source
+from proctor.services.suites.builtin_suites import BUILTIN
 from proctor.services.suites.load import with_repeats_rule
 from proctor.services.suites.pass_rules import restate_rules
-from proctor.services.suites.suite_sources import BUILTIN
 from proctor.validation import shown
 
 MAIN: Final = ""
 """The path of the suite's own file, whose name the caller chooses."""
 
-_SENT: Final = ("input", "workspace", "target", "form")
-_JUDGED: Final = ("expected", "criteria", "assertions", "pass_rule")
-_BESIDE: Final = ("tags", "category", "repeats", "only_targets", "variables", "notes", "metadata")
+_SENT_FIELDS: Final = ("input", "workspace", "target", "form")
+_JUDGED_FIELDS: Final = ("expected", "criteria", "assertions", "pass_rule")
+_OTHER_FIELDS: Final = ("tags", "category", "repeats", "only_targets", "variables", "notes", "metadata")
 """The fields of a case that must be the same afterwards, in the order in which a difference is looked for."""
-_RULES: Final = ("pass_rule", "repeats_rule")
+_RULE_FIELDS: Final = ("pass_rule", "repeats_rule")
 _WILD: Final = re.compile(r"\*\*/|\*|\?")
 _WILD_AS: Final = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
 
 
 class Converted(Struct, frozen=True, kw_only=True):
-    """What came of writing a suite in a dialect."""
+    """The result of writing a suite in a dialect."""
 
     files: dict[str, bytes]
     """By path, `/` between folders; the suite's own file, where the dialect has one, under the empty path."""
@@ -62,17 +62,17 @@ class Converted(Struct, frozen=True, kw_only=True):
 def converted(
     suite: Suite, cases: Iterable[Case], to: str, *, lossy: bool, source: Source | None = None
 ) -> Converted:
-    """A suite in another dialect, or in its own.
+    """Writes a suite in another dialect, or in its own.
 
     The files are read again. Every case that is then not there, or is sent or judged in another way, is an
-    error of code `unsayable` with the first field that differs, unless it was told before as lost. A pass
+    error of code `unsayable` with the first field that differs, unless that field was reported lost. A pass
     rule that the dialect has no words for may be said by another one that comes to the same.
 
     Args:
         suite: its header.
         cases: its cases, which are read once and held.
         to: the name of the dialect.
-        lossy: what the dialect cannot say is left out, told as a warning and kept in the metadata.
+        lossy: what the dialect cannot say is left out with a warning, and kept in the metadata.
         source: the suite as it was read, where it was: for its name in problems, and for graders of the
             user's own that lie beside it.
 
@@ -87,23 +87,25 @@ def converted(
         suite = replace(suite, notes=notes)
     cases = list(cases)
     _check_readable(suite, cases)
-    suite, held, restatements = restate_rules(suite, cases, to, dialect)
-    pieces: dict[str, list[bytes]] = {}
+    suite, prepared_cases, restatements = restate_rules(suite, cases, to, dialect)
+    chunks: dict[str, list[bytes]] = {}
     problems: list[Problem] = []
-    for item in dialect.render(suite, held, lossy=lossy):
+    for item in dialect.render(suite, prepared_cases, lossy=lossy):
         if isinstance(item, Problem):
             problems.append(replace(item, path=item.path or path))
         else:
-            pieces.setdefault(item.path, []).append(item.data)
-    files = {name: b"".join(data) for name, data in pieces.items()}
+            chunks.setdefault(item.path, []).append(item.data)
+    files = {name: b"".join(data) for name, data in chunks.items()}
     stem = file_stem(suite.name, set()).replace("/", "-")
     ending = dialect.written_ending if MAIN in files else ""
     if not any(problem.level == "error" for problem in problems):
-        comparison = _Comparison(suite, held, (to, dialect), path, lossy=lossy)
-        comparison.told = {(one.case, _top(one.field)) for one in problems}
-        problems += comparison.problems(dialect.read(_source(files, stem + ending, held, source)))
-    told = [replace(problem, path=path) for problem in restatements]
-    return Converted(files=files, problems=told + problems, stem=stem, ending=ending)
+        comparison = _Comparison(suite, prepared_cases, (to, dialect), path, lossy=lossy)
+        comparison.expected_losses = {(loss.case, _top_field(loss.field)) for loss in problems}
+        problems += comparison.problems(
+            dialect.read(_memory_source(files, stem + ending, prepared_cases, source))
+        )
+    rule_problems = [replace(problem, path=path) for problem in restatements]
+    return Converted(files=files, problems=rule_problems + problems, stem=stem, ending=ending)
 
 
 def _check_readable(suite: Suite, cases: Iterable[Case]) -> None:
@@ -119,7 +121,7 @@ def _check_readable(suite: Suite, cases: Iterable[Case]) -> None:
 
 
 class _Comparison:
-    """The suite that was written, while what was written is read."""
+    """Compares a suite with what is read of the files that it was written to."""
 
     def __init__(
         self, suite: Suite, cases: list[Case], written_in: tuple[str, Dialect], path: str, *, lossy: bool
@@ -128,13 +130,13 @@ class _Comparison:
         self._cases = {case.id: case for case in cases}
         self._dialect_name, self._dialect = written_in
         self._path = path
-        self.told: set[tuple[str | None, str]] = set()
+        self.expected_losses: set[tuple[str | None, str]] = set()
         """The fields of cases, and of the suite, that are known to become others."""
         self._lossy = lossy
-        self._left = set(self._cases)
+        self._missing = set(self._cases)
 
     def problems(self, items: Iterable[Suite | Placed | Problem]) -> Iterator[Problem]:
-        """What is not as it was, of a suite that is read."""
+        """Yields an error for each case or rule that differs from the suite's."""
         suite: Suite | None = None
         rule: str | None = None
         for item in items:
@@ -142,62 +144,75 @@ class _Comparison:
                 suite = item
             elif isinstance(item, Placed):
                 rule = item.repeats_rule or rule
-                yield from self._of_case(item.case)
+                yield from self._check_case(item.case)
             elif item.level == "error":
-                yield self._wrong(item.case, item.field, f"what is written cannot be read: {item.message}")
-                self._left.discard(item.case or "")
+                yield self._problem(item.case, item.field, f"what is written cannot be read: {item.message}")
+                self._missing.discard(item.case or "")
         if suite is not None:
-            yield from self._of_suite(with_repeats_rule(suite, rule))
+            yield from self._check_suite(with_repeats_rule(suite, rule))
         for case_id in self._cases:
-            if case_id in self._left:
-                yield self._wrong(case_id, None, "the case is not there any more.")
+            if case_id in self._missing:
+                yield self._problem(case_id, None, "the case is not there any more.")
 
-    def _of_suite(self, suite: Suite) -> Iterator[Problem]:
-        for name in _RULES:
-            if getattr(suite, name) != getattr(self._suite, name) and (None, name) not in self.told:
-                yield self._wrong(None, name, f"`{name}` becomes another one.")
+    def _check_suite(self, suite: Suite) -> Iterator[Problem]:
+        for name in _RULE_FIELDS:
+            if (
+                getattr(suite, name) != getattr(self._suite, name)
+                and (None, name) not in self.expected_losses
+            ):
+                yield self._problem(None, name, f"`{name}` becomes another one.")
 
-    def _of_case(self, found: Case) -> Iterator[Problem]:
-        case = self._cases.get(found.id)
+    def _check_case(self, reread: Case) -> Iterator[Problem]:
+        case = self._cases.get(reread.id)
         if case is None:
-            yield self._wrong(found.id, "id", "the suite has no case of this id.")
+            yield self._problem(reread.id, "id", "the suite has no case of this id.")
             return
-        self._left.discard(case.id)
-        if encode(case) == encode(found):
+        self._missing.discard(case.id)
+        if encode(case) == encode(reread):
             return
-        known = {name for name in (*_SENT, *_JUDGED, *_BESIDE) if (case.id, name) in self.told}
+        ignored = {
+            name
+            for name in (*_SENT_FIELDS, *_JUDGED_FIELDS, *_OTHER_FIELDS)
+            if (case.id, name) in self.expected_losses
+        }
         if self._dialect.file_field is not None:
-            case, found = (_without(each, self._dialect.file_field) for each in (case, found))
-        field = _first_difference(case, found, known, more_metadata=self._lossy)
+            case, reread = (_without(side, self._dialect.file_field) for side in (case, reread))
+        field = _find_first_difference(case, reread, ignored, more_metadata=self._lossy)
         if field is not None:
-            yield self._wrong(case.id, field, f"`{field}` becomes another one.")
+            yield self._problem(case.id, field, f"`{field}` becomes another one.")
 
-    def _wrong(self, case: str | None, field: str | None, what: str) -> Problem:
+    def _problem(self, case: str | None, field: str | None, reason: str) -> Problem:
         subject = f"Suite {shown(self._suite.name)}" if case is None else f"Case {shown(case)}"
-        message = f"{subject}: dialect {self._dialect_name} cannot say it: {what}"
+        message = f"{subject}: dialect {self._dialect_name} cannot say it: {reason}"
         return Problem(code=CODE, message=message, path=self._path, field=field, case=case)
 
 
-def _first_difference(case: Case, found: Case, known: set[str], *, more_metadata: bool) -> str | None:
-    """The path of the first field in which a case is not what it was; a label is none.
+def _find_first_difference(case: Case, reread: Case, ignored: set[str], *, more_metadata: bool) -> str | None:
+    """Returns the path of the first field in which a case differs; labels do not count.
 
     Args:
         case: as it was.
-        found: as it is read from what was written.
-        known: fields known to be lost.
+        reread: as it is read from what was written.
+        ignored: fields known to be lost.
         more_metadata: there may be more of it also where hooks of a workspace are given it.
     """
-    before, after = _plain(case), _plain(found)
+    before, after = _to_plain(case), _to_plain(reread)
     if more_metadata:  # what was lost earlier stands further inside when more is lost
         before["metadata"].pop(KEPT, None)
-    sent = sent_digest(case) != sent_digest(found)
-    judged = judged_digest(case) != judged_digest(found)
-    compared = (*(_SENT if sent else ()), *(_JUDGED if judged else ()), *_BESIDE)
-    if more_metadata or not sent:
+    sent_differs = sent_digest(case) != sent_digest(reread)
+    judged_differs = judged_digest(case) != judged_digest(reread)
+    compared_fields = (
+        *(_SENT_FIELDS if sent_differs else ()),
+        *(_JUDGED_FIELDS if judged_differs else ()),
+        *_OTHER_FIELDS,
+    )
+    if more_metadata or not sent_differs:
         after["metadata"] = {
             key: value for key, value in after["metadata"].items() if key in before["metadata"]
         }
-    places = (_parting(before[name], after[name], name) for name in compared if name not in known)
+    places = (
+        _find_difference(before[name], after[name], name) for name in compared_fields if name not in ignored
+    )
     return next(filter(None, places), None)
 
 
@@ -205,40 +220,45 @@ def _without(case: Case, name: str) -> Case:
     return replace(case, metadata={key: value for key, value in case.metadata.items() if key != name})
 
 
-def _plain(case: Case) -> dict[str, Any]:
+def _to_plain(case: Case) -> dict[str, Any]:
     """Every field of a case, as JSON has it."""
-    named: dict[str, Any] = {name: getattr(case, name) for name in (*_SENT, *_JUDGED, *_BESIDE)}
+    fields: dict[str, Any] = {
+        name: getattr(case, name) for name in (*_SENT_FIELDS, *_JUDGED_FIELDS, *_OTHER_FIELDS)
+    }
     # Field by field, since a weight that only equals its default is not left out of a noun's JSON.
-    named["assertions"] = [
-        {name: getattr(one, name) for name in one.__struct_fields__ if name != "label"}
-        for one in case.assertions
+    fields["assertions"] = [
+        {name: getattr(assertion, name) for name in assertion.__struct_fields__ if name != "label"}
+        for assertion in case.assertions
     ]
-    plain: dict[str, Any] = decode(encode(named), dict)
+    plain: dict[str, Any] = decode(encode(fields), dict)
     return plain
 
 
-def _parting(one: Any, other: Any, place: str) -> str | None:
-    """Where two values part, as a path; None where they are the same."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        named = [(name, f"{place}.{name}") for name in sorted({*one, *other})]
-        places = (_parting(one.get(name), other.get(name), path) for name, path in named)
+def _find_difference(first: Any, second: Any, field_path: str) -> str | None:
+    """Returns the path at which two values differ first; None where they are equal."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        members = [(name, f"{field_path}.{name}") for name in sorted({*first, *second})]
+        places = (_find_difference(first.get(name), second.get(name), path) for name, path in members)
         return next(filter(None, places), None)
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+    if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
         places = (
-            _parting(*pair, f"{place}[{number}]") for number, pair in enumerate(zip(one, other, strict=True))
+            _find_difference(*pair, f"{field_path}[{number}]")
+            for number, pair in enumerate(zip(first, second, strict=True))
         )
         return next(filter(None, places), None)
-    return None if one == other and type(one) is type(other) else place
+    return None if first == second and type(first) is type(second) else field_path
 
 
-def _top(field: str | None) -> str:
+def _top_field(field: str | None) -> str:
     return re.split(r"[.\[]", field or "", maxsplit=1)[0]
 
 
 # --- files that are not on a disk --------------------------------------------------------------------------
 
 
-def _source(files: Mapping[str, bytes], name: str, cases: Iterable[Case], behind: Source | None) -> Source:
+def _memory_source(
+    files: Mapping[str, bytes], name: str, cases: Iterable[Case], original: Source | None
+) -> Source:
     """The files that were written, as a dialect sees a suite."""
 
     def find(reference: str) -> Found | None:
@@ -246,14 +266,16 @@ def _source(files: Mapping[str, bytes], name: str, cases: Iterable[Case], behind
         return Found(path=path, data=files[path]) if path and path in files else None
 
     def expand(pattern: str) -> list[str]:
-        wanted = re.compile(_expression(normpath(pattern)))
-        named = {dirname(path) for path in files if dirname(path)} if pattern.endswith("/") else set(files)
-        return sorted(path for path in named if path != MAIN and wanted.fullmatch(path))
+        regex = re.compile(_glob_to_regex(normpath(pattern)))
+        candidates = (
+            {dirname(path) for path in files if dirname(path)} if pattern.endswith("/") else set(files)
+        )
+        return sorted(path for path in candidates if path != MAIN and regex.fullmatch(path))
 
     # What names an environment variable stays as it is written, whether or not this machine has it.
-    environ = {one: f"${{{{ {one} }}}}" for case in cases for one in case.variables}
-    beside: Callable[[str], tuple[str, ...] | None] = (
-        (lambda _name: None) if behind is None else behind.program
+    environ = {variable: f"${{{{ {variable} }}}}" for case in cases for variable in case.variables}
+    find_program: Callable[[str], tuple[str, ...] | None] = (
+        (lambda _name: None) if original is None else original.program
     )
     return Source(
         path=name,
@@ -261,13 +283,13 @@ def _source(files: Mapping[str, bytes], name: str, cases: Iterable[Case], behind
         neighbour=files.get,
         find=find,
         expand=expand,
-        program=beside,
+        program=find_program,
         environ=environ,
         is_folder=MAIN not in files,
     )
 
 
-def _expression(pattern: str) -> str:
+def _glob_to_regex(pattern: str) -> str:
     """A glob as a regular expression."""
     parts, end = [], 0
     for wild in _WILD.finditer(pattern):

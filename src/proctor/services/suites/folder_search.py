@@ -1,4 +1,4 @@
-"""A folder to the suites in it and below, and to the files there that are none."""
+"""Finds the suites in a folder and below, and the files there that are none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VENV: Final = "pyvenv.cfg"
 
 
 class Contents(Struct, frozen=True, kw_only=True):
-    """What is in a folder and below, in the order of paths."""
+    """The suites and other files of a folder and below, in the order of paths."""
 
     suites: tuple[Path, ...]
     """Suite files; the folder itself is the last where Markdown tests make it one suite."""
@@ -37,7 +37,7 @@ class Contents(Struct, frozen=True, kw_only=True):
 
 
 def contents_of(folder: Path, source: Callable[[Path], Source], dialect: str | None = None) -> Contents:
-    """The suites in a folder and below.
+    """Finds the suites in a folder and below.
 
     Hidden files and folders, `node_modules`, virtual environments, bundles and links to folders are left out.
 
@@ -54,19 +54,19 @@ def contents_of(folder: Path, source: Callable[[Path], Source], dialect: str | N
         file for file in files if _is_recognised(source(file), dialect) and not is_settings(source(file))
     ]
     units = [*suites, folder] if _is_suite(folder) else suites
-    used = _read_by(units, files, source, dialect) if len(files) > 1 else frozenset[Path]()
+    included = _find_included(units, files, source, dialect) if len(files) > 1 else frozenset[Path]()
     return Contents(
-        suites=tuple(unit for unit in units if unit not in used),
-        used=tuple(file for file in suites if file in used),
+        suites=tuple(unit for unit in units if unit not in included),
+        used=tuple(file for file in suites if file in included),
         unrecognised=tuple(
-            file for file in files if file not in used | set(suites) and file.name not in TARGETS_FILES
+            file for file in files if file not in included | set(suites) and file.name not in TARGETS_FILES
         ),
     )
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
     endings = {ending for dialect in _file_dialects() for ending in dialect.endings}
-    for inside, folders, names in os.walk(folder, onerror=_refuse):
+    for inside, folders, names in os.walk(folder, onerror=_raise_unreadable):
         folders[:] = sorted(name for name in folders if _is_entered(Path(inside, name)))
         for name in sorted(names):
             file = Path(inside, name)
@@ -78,7 +78,7 @@ def _file_dialects() -> list[Dialect]:
     return [dialect for dialect in DIALECTS.load_all().values() if not dialect.reads_folders]
 
 
-def _refuse(error: OSError) -> None:
+def _raise_unreadable(error: OSError) -> None:
     raise UsageError(f"The folder {error.filename!r} cannot be read: {error.strerror}.")
 
 
@@ -131,28 +131,30 @@ def _is_suite(folder: Path) -> bool:
 # --- files of other suites ---------------------------------------------------------------------------------
 
 
-def _read_by(
+def _find_included(
     suites: Collection[Path], files: Collection[Path], source: Callable[[Path], Source], dialect: str | None
 ) -> frozenset[Path]:
-    """Those of the files that are read by one of the suites, or lie in a template of its workspaces.
+    """Returns the files that one of the suites reads, or that lie in a template of its workspaces.
 
     Rows come last: what they read, such as a registry that names them, is not what includes them.
     """
     absolute = {os.path.abspath(file): file for file in files}  # noqa: PTH100  # a link is not followed
-    used: set[Path] = set()
+    included: set[Path] = set()
     for suite in sorted(suites, key=lambda path: path.suffix.lower() not in (*YAML, ".json")):
-        if suite in used:
+        if suite in included:
             continue
         names, neighbours, folders = _references(source(suite), dialect)
-        own = os.path.abspath(suite)  # noqa: PTH100
-        inside = tuple(f"{folder}{os.sep}" for folder in folders if not own.startswith(f"{folder}{os.sep}"))
-        used |= {
+        own_name = os.path.abspath(suite)  # noqa: PTH100
+        inside = tuple(
+            f"{folder}{os.sep}" for folder in folders if not own_name.startswith(f"{folder}{os.sep}")
+        )
+        included |= {
             file
             for name, file in absolute.items()
-            if name != own
+            if name != own_name
             and (name in names or (name in neighbours and file not in suites) or name.startswith(inside))
         }
-    return frozenset(used)
+    return frozenset(included)
 
 
 def _references(source: Source, dialect: str | None) -> tuple[set[str], set[str], set[str]]:
@@ -168,10 +170,10 @@ def _references(source: Source, dialect: str | None) -> tuple[set[str], set[str]
         return os.path.normpath(os.path.join(source.folder, path))  # noqa: PTH118
 
     def find(reference: str) -> Found | None:
-        found = source.find(reference)
-        if found is not None:
-            names.add(absolute(found.path))
-        return found
+        source_file = source.find(reference)
+        if source_file is not None:
+            names.add(absolute(source_file.path))
+        return source_file
 
     def neighbour(name: str) -> bytes | None:
         neighbours.add(absolute(name))

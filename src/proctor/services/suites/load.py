@@ -1,4 +1,4 @@
-"""Files to suites: finds the dialect, reads and checks every case once, and keeps it on the way."""
+"""Loads suites from files: finds the dialect, reads and checks every case once, and stores it meanwhile."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from proctor.model import Case, Problem, Seat, Selection, Suite
 from proctor.plan import Index, Indexer
 from proctor.protocols import Grader, Placed, Source, SuiteWriter
 from proctor.services.runs.planning.judge_choice import Wanted, Wishes
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.file_source import source_of
 
-_TELL_EVERY = 1_000
+_PROGRESS_EVERY = 1_000
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
-    """A suite that was read: its header, which cases are selected, whom they want asked, what is doubtful."""
+    """A suite that was read: its header, the cases selected, the targets they need, and its problems."""
 
     path: str
     suite: Suite
@@ -41,7 +41,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
     """Errors and warnings in file order."""
 
     def index(self, seat: Seat | None = None) -> Index:
-        """Which cases are asked in one run of the suite."""
+        """Returns which cases one run of the suite has."""
         return self.indexer.index(self.suite.split_rule, seat or Seat())
 
     @property
@@ -51,7 +51,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
 
     @property
     def warnings(self) -> list[Problem]:
-        """What is doubtful and does not."""
+        """The problems that do not."""
         return [problem for problem in self.problems if problem.level == "warning"]
 
 
@@ -66,17 +66,17 @@ def load(
     environ: Mapping[str, str] | None = None,
     options: Mapping[str, Any] = {},
 ) -> Loaded:
-    """Read a suite to its end and check all of it.
+    """Reads a suite to its end and checks all of it.
 
     Args:
         path: the file, or the folder with Markdown tests.
-        dialect: its dialect's name, instead of finding it from the content.
+        dialect: its dialect; None detects it from the content.
         writer: where the cases are kept, if nothing is wrong with any of them.
         selection: which cases are wanted.
-        repeats: how often each is asked.
+        repeats: how often each case is run.
         tell: called with the number of cases read, now and then.
         environ: what `${{ NAME }}` may name; None is this process's.
-        options: what `proctor.toml` says of reading.
+        options: the options of reading in `proctor.toml`.
 
     Raises:
         SuiteError: no dialect, or more than one, recognises the file.
@@ -96,13 +96,13 @@ def load_source(
     tell: Callable[[int], None] = lambda _cases: None,
     skip_invalid: bool = False,
 ) -> Loaded:
-    """Read a suite to its end and check all of it, wherever its bytes are.
+    """Reads a suite to its end and checks all of it, wherever its bytes are.
 
     Args:
         source: the suite.
         dialect: as for `load`, and so are `writer` and `tell`.
         writer: where the cases are kept, if nothing is wrong with any of them.
-        indexer: told of every case; None selects all.
+        indexer: gets every case; None selects all.
         tell: called with the number of cases read, now and then.
         skip_invalid: a case that is wrong becomes a placeholder and keeps no other from being run; a file in
             which nothing is a case keeps its errors.
@@ -112,39 +112,39 @@ def load_source(
         UsageError: there is no such dialect.
     """
     name = dialect or dialect_of(source)
-    reading = _Reading(source.path, indexer or Indexer(Selection(), None), writer, tell)
+    reader = _SuiteReader(source.path, indexer or Indexer(Selection(), None), writer, tell)
     if skip_invalid:
         placeholders = Placeholders(source, read_suite(DIALECTS.get(name), source))
-        reading.placeholders = placeholders if placeholders.has_cases else None
-    loaded = reading.of(name, source)
+        reader.placeholders = placeholders if placeholders.has_cases else None
+    result = reader.of(name, source)
     if writer is None:
-        return loaded
-    if loaded.errors:
+        return result
+    if result.errors:
         writer.drop()
-        return loaded
-    suite = loaded.suite
-    if not reading.has_placeholders:  # which no published suite has
+        return result
+    suite = result.suite
+    if not reader.has_placeholders:  # which no published suite has
         suite = replace(suite, suite_hash=DIALECTS.get(name).published_hash(source))
-    return replace(loaded, suite=writer.keep(suite))
+    return replace(result, suite=writer.keep(suite))
 
 
 def load_placeholder(
     path: Path, problems: Iterable[Problem], *, writer: SuiteWriter, indexer: Indexer
 ) -> Loaded:
-    """The suite of a file in which nothing can be read: one placeholder.
+    """Returns the suite of a file in which nothing can be read: it has one placeholder.
 
     Args:
         path: the file.
         problems: what is wrong with it.
         writer: where the placeholder is kept.
-        indexer: told of it.
+        indexer: gets it.
     """
     source = Source(path=str(path), lines=tuple, is_folder=path.is_dir())
-    reading = _Reading(str(path), indexer, writer, lambda _cases: None)
-    reading.take(Suite(name=path.stem.removesuffix(".eval") or "suite", dialect="unknown"))
-    reading.add(Placeholders(source, ()).of_file(problems))
-    loaded = reading.done()
-    return replace(loaded, suite=writer.keep(loaded.suite))
+    reader = _SuiteReader(str(path), indexer, writer, lambda _cases: None)
+    reader.take(Suite(name=path.stem.removesuffix(".eval") or "suite", dialect="unknown"))
+    reader.add(Placeholders(source, ()).of_file(problems))
+    result = reader.finish()
+    return replace(result, suite=writer.keep(result.suite))
 
 
 def survey(
@@ -156,15 +156,15 @@ def survey(
     environ: Mapping[str, str] | None = None,
     options: Mapping[str, Any] = {},
 ) -> Loaded:
-    """Read a suite to its end, check all of it and show every case that is right; nothing is kept.
+    """Reads a suite to its end, checks all of it and passes on every case without error; nothing is stored.
 
     Args:
         path: as for `load`, and so are `dialect`, `environ` and `options`.
         inspect: called for each case that has no error, in file order.
-        dialect: its dialect's name, instead of finding it from the content.
+        dialect: its dialect; None detects it from the content.
         tell: called with the number of cases read, now and then.
         environ: what `${{ NAME }}` may name; None is this process's.
-        options: what `proctor.toml` says of reading.
+        options: the options of reading in `proctor.toml`.
 
     Raises:
         SuiteError: no dialect, or more than one, recognises the file.
@@ -187,20 +187,20 @@ def survey_source(
         SuiteError: no dialect, or more than one, recognises it.
         UsageError: there is no such dialect.
     """
-    reading = _Reading(source.path, Indexer(Selection(), None), None, tell)
-    reading.inspect = inspect
-    return reading.of(dialect or dialect_of(source), source)
+    reader = _SuiteReader(source.path, Indexer(Selection(), None), None, tell)
+    reader.inspect = inspect
+    return reader.of(dialect or dialect_of(source), source)
 
 
 @contextmanager
-def _collector_resting() -> Iterator[None]:
-    """Nothing that is read holds a cycle, and looking for some doubles the time that a YAML file takes."""
-    resting = gc.isenabled()
+def _garbage_collection_off() -> Iterator[None]:
+    """Turns the garbage collector off: what is read has no cycles, and it doubles the time of a YAML file."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if resting:
+        if was_enabled:
             gc.enable()
 
 
@@ -224,12 +224,12 @@ def dialect_of(source: Source) -> str:
 
 
 def with_repeats_rule(suite: Suite, rule: str | None) -> Suite:
-    """The header with the rule over repeats that a case brought, if one did."""
+    """Returns the header with the rule over repeats that a case has, if one has."""
     return suite if rule is None else replace(suite, repeats_rule=rule)
 
 
-class _Reading:
-    """What is known of a suite while it streams by."""
+class _SuiteReader:
+    """Collects what is known of a suite while its cases are read."""
 
     def __init__(
         self, path: str, indexer: Indexer, writer: SuiteWriter | None, tell: Callable[[int], None]
@@ -241,25 +241,25 @@ class _Reading:
         self._suite: Suite | None = None
         self._lines: dict[str, int] = {}
         self._paths: dict[str, str] = {}
-        """Where ids stand, but for those in the suite's own file."""
+        """The files of ids that are not in the suite's own file."""
         self._wrong_ids: dict[str, int] = {}
         self._digests: list[tuple[str, str, str]] = []
         self._repeats_rule: str | None = None
-        self._wishes = Wishes()
+        self._requirements = Wishes()
         self._problems: list[Problem] = []
         self.inspect: Callable[[Placed], None] | None = None
-        """Told of every case that has no error."""
+        """Called with every case that has no error."""
         self.placeholders: Placeholders | None = None
-        """Stand in for cases that are wrong, where these may be skipped."""
+        """Replaces cases that are wrong, where these may be skipped."""
         self.has_placeholders = False
 
     def of(self, dialect: str, source: Source) -> Loaded:
         """All of a source, read in that dialect."""
-        with _collector_resting():
+        with _garbage_collection_off():
             items = read_suite(DIALECTS.get(dialect), source)
             for item in items if self.placeholders is None else self.placeholders.in_place_of_rows(items):
                 self.take(item)
-        return self.done()
+        return self.finish()
 
     def take(self, item: Suite | Placed | Problem | Case) -> None:
         if isinstance(item, Placed):
@@ -280,76 +280,76 @@ class _Reading:
             self._wrong_ids.setdefault(problem.case, problem.line)
             self._paths.setdefault(problem.case, problem.path)
 
-    def _take_case(self, placed: Placed) -> None:
-        self._repeats_rule = placed.repeats_rule or self._repeats_rule
+    def _take_case(self, located_case: Placed) -> None:
+        self._repeats_rule = located_case.repeats_rule or self._repeats_rule
         graders: list[Grader] = []
-        problems = self._duplicates(placed)
+        problems = self._duplicates(located_case)
         is_duplicate = bool(problems)
         if not is_duplicate:
-            if placed.path is not None:
-                self._paths.setdefault(placed.case.id, placed.path)
-            graders, problems = self._graders(placed)
+            if located_case.path is not None:
+                self._paths.setdefault(located_case.case.id, located_case.path)
+            graders, problems = self._graders(located_case)
         if self.placeholders is not None:
-            placeholder = self.placeholders.of_case(placed, problems)
+            placeholder = self.placeholders.of_case(located_case, problems)
             if placeholder is not None:
-                self.add(placeholder, place=(placed.path or self._path, placed.line))
+                self.add(placeholder, location=(located_case.path or self._path, located_case.line))
                 return
         self._problems += problems
         if is_duplicate:
             return
-        self.add(placed.case, graders, (placed.path or self._path, placed.line))
+        self.add(located_case.case, graders, (located_case.path or self._path, located_case.line))
         if self.inspect is not None and not problems:
-            self.inspect(placed)
+            self.inspect(located_case)
 
-    def add(self, case: Case, graders: Sequence[Grader] = (), place: tuple[str, int] = ("", 0)) -> None:
+    def add(self, case: Case, graders: Sequence[Grader] = (), location: tuple[str, int] = ("", 0)) -> None:
         """The next case of the suite, with its graders and its place; a placeholder has none."""
-        self._lines.setdefault(case.id, place[1])
-        sent = sent_digest(case)
-        self._digests.append((case.id, sent, judged_digest(case)))
+        self._lines.setdefault(case.id, location[1])
+        sent_hash = sent_digest(case)
+        self._digests.append((case.id, sent_hash, judged_digest(case)))
         if self._indexer.add(case):
-            self._wishes.add(case, graders, place)
+            self._requirements.add(case, graders, location)
         self.has_placeholders = self.has_placeholders or bool(case.problems)
         if self._writer is not None:
-            self._writer.add(case, sent)
-        if len(self._digests) % _TELL_EVERY == 0:
+            self._writer.add(case, sent_hash)
+        if len(self._digests) % _PROGRESS_EVERY == 0:
             self._tell(len(self._digests))
 
-    def _duplicates(self, placed: Placed) -> list[Problem]:
-        """The problem that the id of a case is another one's, if it is."""
-        case_id = placed.case.id
+    def _duplicates(self, located_case: Placed) -> list[Problem]:
+        """Returns the problem that another case has the same id, if one has."""
+        case_id = located_case.case.id
         first = self._wrong_ids.get(case_id) or self._lines.get(case_id)
         if first is None:
             return []
         file = self._paths.get(case_id, self._path)
-        here = file == (placed.path or self._path)
-        where = f"line {first}" if here else f"line {first} of {file}"
+        is_same_file = file == (located_case.path or self._path)
+        where = f"line {first}" if is_same_file else f"line {first} of {file}"
         message = f"Case id {case_id!r} stands already at {where}. Give each case an id of its own."
-        return [self._problem("duplicate-id", message, placed, "id")]
+        return [self._problem("duplicate-id", message, located_case, "id")]
 
-    def _graders(self, placed: Placed) -> tuple[list[Grader], list[Problem]]:
+    def _graders(self, located_case: Placed) -> tuple[list[Grader], list[Problem]]:
         """The graders of a case's assertions, and a problem for each that cannot be made."""
         graders: list[Grader] = []
         problems: list[Problem] = []
-        for assertion in placed.case.assertions:
+        for assertion in located_case.case.assertions:
             try:
                 graders.append(bind(assertion, GRADERS.get))
             except (UnknownName, ValueError) as error:
                 word = assertion.label or assertion.grader
-                message = f"Case {placed.case.id!r}, {word!r}: {error}"
-                problems.append(self._problem("bad-assertion", message, placed, "assertions"))
+                message = f"Case {located_case.case.id!r}, {word!r}: {error}"
+                problems.append(self._problem("bad-assertion", message, located_case, "assertions"))
         return graders, problems
 
-    def _problem(self, code: str, message: str, placed: Placed, field: str) -> Problem:
+    def _problem(self, code: str, message: str, located_case: Placed, field: str) -> Problem:
         return Problem(
             code=code,
             message=message,
-            path=placed.path or self._path,
-            line=placed.line,
+            path=located_case.path or self._path,
+            line=located_case.line,
             field=field,
-            case=placed.case.id,
+            case=located_case.case.id,
         )
 
-    def done(self) -> Loaded:
+    def finish(self) -> Loaded:
         if self._suite is None:
             raise SuiteError(self._problems)
         if not self._digests and not any(problem.level == "error" for problem in self._problems):
@@ -361,6 +361,6 @@ class _Reading:
             path=self._path,
             suite=suite,
             indexer=self._indexer,
-            wanted=self._wishes.wanted,
+            wanted=self._requirements.wanted,
             problems=tuple(self._problems),
         )

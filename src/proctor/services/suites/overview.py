@@ -1,4 +1,4 @@
-"""What a store tells of its suites: how many runs each version has, and what is in one of them."""
+"""What a store has of its suites: the runs of each version, and the categories, tags and split of one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from proctor.splits import held_out
 def kept(store: Store, name: str | None = None) -> list[Kept]:
     """The versions of one suite or of all, by name and in their order, each with the number of its runs."""
     runs = Counter((run.suite.name, run.suite.digest) for run in store.runs())
-    return [Kept(saved=one, runs=runs[one.suite.name, one.suite.digest]) for one in store.versions(name)]
+    return [
+        Kept(saved=version, runs=runs[version.suite.name, version.suite.digest])
+        for version in store.versions(name)
+    ]
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    """What a list of suites tells of one."""
+    """One suite as a list of suites shows it."""
 
     current: SavedSuite
     versions: int
@@ -38,7 +41,7 @@ class Overview(Struct, frozen=True, kw_only=True):
 
     @property
     def changed(self) -> bool:
-        """It is asked or judged otherwise than in its last run."""
+        """Whether its cases are sent or judged differently than in its last run."""
         return self.last is not None and self.last.suite.digest != self.current.suite.digest
 
 
@@ -49,32 +52,34 @@ def overviews(store: Store) -> list[Overview]:
     for run in store.runs():
         runs[run.suite.name] += 1
         last.setdefault(run.suite.name, run)
-    saved = store.versions()
-    versions = Counter(one.suite.name for one in saved)
+    all_versions = store.versions()
+    versions = Counter(version.suite.name for version in all_versions)
     return [
         Overview(
-            current=one,
-            versions=versions[one.suite.name],
-            runs=runs[one.suite.name],
-            last=last.get(one.suite.name),
+            current=version,
+            versions=versions[version.suite.name],
+            runs=runs[version.suite.name],
+            last=last.get(version.suite.name),
         )
-        for one in saved
-        if one.current
+        for version in all_versions
+        if version.current
     ]
 
 
 def described(store: Store, suite: Suite) -> Described:
-    """All that is told of one version.
+    """Returns the details of one version.
 
     Raises:
         UsageError: it is not in the store any more.
     """
-    saved = next((one for one in store.versions(suite.name) if one.suite.digest == suite.digest), None)
-    if saved is None:
+    saved_version = next(
+        (version for version in store.versions(suite.name) if version.suite.digest == suite.digest), None
+    )
+    if saved_version is None:
         raise UsageError(f"{suite.version} of {suite.name!r} is not in the store any more.")
-    cases = _counted(store, saved.suite)
+    cases = _count_cases(store, saved_version.suite)
     return Described(
-        saved=saved,
+        saved=saved_version,
         runs=tuple(
             run for run in store.runs() if (run.suite.name, run.suite.digest) == (suite.name, suite.digest)
         ),
@@ -85,39 +90,39 @@ def described(store: Store, suite: Suite) -> Described:
     )
 
 
-class _Counted(Struct, frozen=True):
-    """What the cases of one content come to, which is the same for ever."""
+class _CaseCounts(Struct, frozen=True):
+    """Counts over the cases of one content, which never change."""
 
     categories: dict[str, int]
     tags: dict[str, int]
     holdout: frozenset[int] | None
 
 
-_KNOWN: OrderedDict[tuple[str, SplitRule | None], _Counted] = OrderedDict()
-_REMEMBERED = 32
-"""So many contents are counted once; a server is asked for the same ones again and again."""
+_CACHE: OrderedDict[tuple[str, SplitRule | None], _CaseCounts] = OrderedDict()
+_MAX_CACHED = 32
+"""The counts kept at hand: a server is asked for the same contents again and again."""
 
 
-def _counted(store: Store, suite: Suite) -> _Counted:
+def _count_cases(store: Store, suite: Suite) -> _CaseCounts:
     key = (suite.content, suite.split_rule)
-    known = _KNOWN.get(key)
-    if known is not None:
-        return known
+    cached = _CACHE.get(key)
+    if cached is not None:
+        return cached
     ids, categories = list[str](), list[str | None]()
     tags: Counter[str] = Counter()
-    for stored in store.cases(suite.content):
-        ids.append(stored.case.id)
-        categories.append(stored.case.category)
-        tags.update(stored.case.tags)
+    for row in store.cases(suite.content):
+        ids.append(row.case.id)
+        categories.append(row.case.category)
+        tags.update(row.case.tags)
     rule = suite.split_rule
-    made = _Counted(
+    counts = _CaseCounts(
         categories=dict(sorted(Counter(filter(None, categories)).items())),
         tags=dict(sorted(tags.items())),
         holdout=None if rule is None else frozenset(held_out(ids, categories, rule)),
     )
     if len(ids) == suite.case_count:  # else it was deleted meanwhile
-        _KNOWN[key] = made
-        while len(_KNOWN) > _REMEMBERED:
+        _CACHE[key] = counts
+        while len(_CACHE) > _MAX_CACHED:
             with suppress(KeyError):  # another thread was faster
-                _KNOWN.popitem(last=False)
-    return made
+                _CACHE.popitem(last=False)
+    return counts

@@ -1,4 +1,4 @@
-"""How a request wants suites divided into dev and holdout."""
+"""Divides suites into dev and holdout as a request says."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.services.runs.request import Request
+from proctor.services.suites.builtin_suites import BUILTIN
 from proctor.services.suites.load import Loaded
-from proctor.services.suites.suite_sources import BUILTIN
 from proctor.splits import divided
 
 
-def as_asked(loaded: Loaded, request: Request) -> Loaded:
-    """The suite, divided as the request says; without a word of it as its dialect does.
+def as_asked(load_result: Loaded, request: Request) -> Loaded:
+    """Divides the suite as the request says, or else as its dialect does.
 
     Raises:
         UsageError: the share is none; a flag divides a built-in suite, or one that is not split by no share.
     """
-    suite = loaded.suite
+    suite = load_result.suite
     ratio, method = request.holdout, request.split_method
     if ratio is None and method is None:
-        return loaded
+        return load_result
     if ratio is not None:
         check_share(ratio, "--holdout")
-    by_flag = _by_flag(request)
+    is_set_by_flag = _is_set_by_flag(request)
     if ratio == 0:
-        _check_whole(request, by_flag=by_flag)
+        _check_nothing_held_out(request, is_set_by_flag=is_set_by_flag)
     if suite.name.startswith(BUILTIN):
-        if not by_flag or ratio == 0:
-            return loaded
+        if not is_set_by_flag or ratio == 0:
+            return load_result
         raise UsageError(
             f"Built-in suites are not split, so {suite.name} has no holdout. Leave --holdout and "
             "--split-method out, or copy its cases to a suite of your own."
         )
     if ratio is None and suite.split_rule is None:
-        if not by_flag:
-            return loaded
+        if not is_set_by_flag:
+            return load_result
         raise UsageError(
             f"The suite {suite.name!r} is not split, so there is nothing to do by --split-method {method}. "
             "Say with --holdout 0.2 how much of it is to be held out."
@@ -44,11 +44,11 @@ def as_asked(loaded: Loaded, request: Request) -> Loaded:
         suite = divided(suite, ratio)
     if suite.split_rule is not None and method is not None:
         suite = replace(suite, split_rule=replace(suite.split_rule, method=method))
-    return replace(loaded, suite=suite)
+    return replace(load_result, suite=suite)
 
 
 def check_share(share: float, name: str) -> None:
-    """Refuse what cannot be the share of cases to hold out.
+    """Refuses what cannot be the share of cases to hold out.
 
     Args:
         share: the share.
@@ -61,20 +61,20 @@ def check_share(share: float, name: str) -> None:
         raise UsageError(f"{name} is {share}; give a share below 1, such as 0.2, or 0 to hold nothing out.")
 
 
-def _check_whole(request: Request, *, by_flag: bool) -> None:
-    """Refuse what contradicts a holdout of 0."""
+def _check_nothing_held_out(request: Request, *, is_set_by_flag: bool) -> None:
+    """Refuses what contradicts a holdout of 0."""
     split = request.settings.selection.split
     if split != "all":
         raise UsageError(
             f"Nothing is held out, so --split {split} selects no part. Leave out --split or the holdout of 0."
         )
-    if request.split_method is not None and by_flag and "--split-method" in request.flags:
+    if request.split_method is not None and is_set_by_flag and "--split-method" in request.flags:
         raise UsageError(
             f"Nothing is held out, so --split-method {request.split_method} has no effect. Leave it out."
         )
 
 
-def _by_flag(request: Request) -> bool:
+def _is_set_by_flag(request: Request) -> bool:
     """Whether more than the project's `proctor.toml`, which is for suites of all kinds, divides the suite."""
     names = ("holdout", "split-method")
     by_file = any(name in request.config.flags for name in names)

@@ -17,7 +17,7 @@ from proctor.model import Suite
 from proctor.plurals import counted
 from proctor.protocols import SavedSuite, Store
 from proctor.services.suites.overview import kept
-from proctor.services.suites.suite_sources import versioned
+from proctor.services.suites.saved_names import versioned
 
 MOST: Final = 100
 """So many deleted versions can be had back; the one that was deleted first goes for good then."""

@@ -10,7 +10,7 @@ from fnmatch import translate
 from functools import lru_cache
 from io import BytesIO
 from posixpath import basename, dirname, normpath, relpath, splitext
-from re import compile as compiled
+from re import compile as compile_pattern
 from typing import Any, Final
 
 from msgspec import Struct
@@ -29,10 +29,10 @@ FOLDER: Final = "."
 """The choice of all Markdown tests together, which are one suite."""
 MOST_TEXT: Final = 20 * 2**20
 """Of the suite's own file; a hundred thousand tests of 200 characters."""
-_MOST_CHOICES: Final = 40
-"""So many files are read to see which of them belong to others."""
+_MAX_CHOICES: Final = 40
+"""With more suites in an upload, none is read to see whether it belongs to another."""
 
-_TABLES: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
+_TABLE_ENDINGS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
 _WILD: Final = frozenset("*?[")
 _KINDS: Final = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "json"),
@@ -74,7 +74,7 @@ class Upload(Struct, frozen=True, kw_only=True):
 
 
 def of_text(text: str, name: str = "", dialect: str | None = None) -> Upload:
-    """A text that somebody pasted.
+    """Returns a pasted text as an upload.
 
     Args:
         text: the text.
@@ -92,14 +92,14 @@ def of_text(text: str, name: str = "", dialect: str | None = None) -> Upload:
     stem, ending = splitext(basename(name.replace("\\", "/")))
     if ending.lower() not in {*_KINDS, *_suite_endings()}:
         stem, ending = stem + ending, ""
-    proper = _ending_of(text, data, dialect)
-    if _kind(ending) != _kind(proper):  # the text may have been replaced since it had the name
-        ending = proper
+    guessed_ending = _guess_ending(text, data, dialect)
+    if _kind(ending) != _kind(guessed_ending):  # the text may have been replaced since it had the name
+        ending = guessed_ending
     path = (stem.strip(" .") or "suite") + ending
     return Upload(files={path: data}, main=path, name=stem.strip(" ."))
 
 
-def _ending_of(text: str, data: bytes, dialect: str | None) -> str:
+def _guess_ending(text: str, data: bytes, dialect: str | None) -> str:
     """The ending that a file with this text would have."""
     endings = DIALECTS.get(dialect).endings if dialect in DIALECTS.names() else ()
     if text.lstrip().startswith(("{", "[")):
@@ -135,20 +135,22 @@ def of_files(files: Mapping[str, bytes], name: str = "", main: str | None = None
     Raises:
         UsageError: none of them is a suite, or there is no such one.
     """
-    files, folder = _without_top(files)
+    files, folder = _strip_top_folder(files)
     name = name or folder
-    choices = _suites_in(files)
+    choices = _find_suites(files)
     if not choices and "xl/workbook.xml" in files:
         raise UsageError("A workbook cannot be read. Save its sheet as CSV in UTF-8, and choose that file.")
     if not choices:
-        wanted = "a file ending in .jsonl or .csv, or in .yaml with `tests`, or a Markdown test"
-        raise UsageError(f"There is no suite in the upload ({wanted}).")
+        expected = "a file ending in .jsonl or .csv, or in .yaml with `tests`, or a Markdown test"
+        raise UsageError(f"There is no suite in the upload ({expected}).")
     if main is not None and main not in choices:
         raise UsageError(f"{shown(main)} is no suite of this upload. Choose one of: {', '.join(choices)}.")
     if main is not None or len(choices) == 1:
         return Upload(files=files, main=main or choices[0], name=name)
-    own = _not_of_others(Upload(files=files, main=choices[0], name=name), choices)
-    return Upload(files=files, main=own[0], name=name, choices=own if len(own) > 1 else ())
+    independent = _independent_choices(Upload(files=files, main=choices[0], name=name), choices)
+    return Upload(
+        files=files, main=independent[0], name=name, choices=independent if len(independent) > 1 else ()
+    )
 
 
 def chosen(upload: Upload, main: str) -> Upload:
@@ -157,9 +159,9 @@ def chosen(upload: Upload, main: str) -> Upload:
     Raises:
         UsageError: it is none of them.
     """
-    known = upload.choices or (upload.main,)
-    if main not in known:
-        raise UsageError(f"{shown(main)} is no suite of this upload. Choose one of: {', '.join(known)}.")
+    choices = upload.choices or (upload.main,)
+    if main not in choices:
+        raise UsageError(f"{shown(main)} is no suite of this upload. Choose one of: {', '.join(choices)}.")
     return replace(upload, main=main)
 
 
@@ -192,29 +194,31 @@ def decoded(data: bytes, name: str) -> str:
     return text
 
 
-def _without_top(files: Mapping[str, bytes]) -> tuple[dict[str, bytes], str]:
+def _strip_top_folder(files: Mapping[str, bytes]) -> tuple[dict[str, bytes], str]:
     """The files without the one folder that all of them lie in, and its name."""
     tops = {path.partition("/")[0] for path in files}
     if len(tops) != 1 or not all("/" in path for path in files):
         return dict(files), ""
-    rest, inner = _without_top({path.partition("/")[2]: data for path, data in files.items()})
-    return rest, inner or tops.pop()
+    inner_files, inner_name = _strip_top_folder(
+        {path.partition("/")[2]: data for path, data in files.items()}
+    )
+    return inner_files, inner_name or tops.pop()
 
 
-def _suites_in(files: Mapping[str, bytes]) -> list[str]:
-    """The paths of all that look like suites, those least deep first; a folder of Markdown tests is last."""
-    found = [path for path, data in files.items() if _is_suite(path, data)]
-    found.sort(key=lambda path: (path.count("/"), path))
+def _find_suites(files: Mapping[str, bytes]) -> list[str]:
+    """Returns the paths of all suites, the least deep first; a folder of Markdown tests is last."""
+    paths = [path for path, data in files.items() if _is_suite(path, data)]
+    paths.sort(key=lambda path: (path.count("/"), path))
     tests = [path for path, data in files.items() if _is_test_of_folder(path, data)]
     if tests and len(files) == 1:
-        return [*found, *tests]
-    return [*found, *[FOLDER] * bool(tests)]
+        return [*paths, *tests]
+    return [*paths, *[FOLDER] * bool(tests)]
 
 
 def _is_suite(path: str, data: bytes) -> bool:
     if _is_hidden(path):
         return False
-    if splitext(path)[1].lower() in _TABLES:
+    if splitext(path)[1].lower() in _TABLE_ENDINGS:
         return True
     readers = [dialect for dialect in DIALECTS.load_all().values() if not dialect.reads_folders]
     try:
@@ -238,19 +242,19 @@ def _is_hidden(path: str) -> bool:
     return any(part.startswith(".") for part in path.split("/"))
 
 
-def _not_of_others(upload: Upload, choices: list[str]) -> tuple[str, ...]:
-    """Those choices that no other one refers to; all of them, where each is referred to."""
-    if len(choices) > _MOST_CHOICES:
+def _independent_choices(upload: Upload, choices: list[str]) -> tuple[str, ...]:
+    """Returns the choices that no other choice refers to; all of them where each is referred to."""
+    if len(choices) > _MAX_CHOICES:
         return tuple(choices)
-    used: set[str] = set()
+    included: set[str] = set()
     for main in choices:
-        source = _Around(replace(upload, main=main))
+        memory_files = _MemoryFiles(replace(upload, main=main))
         try:
-            load_source(source.source)
+            load_source(memory_files.source)
         except (SuiteError, UsageError):  # it is said where it is chosen
             continue
-        used |= source.found - {main}
-    return tuple(path for path in choices if path not in used) or tuple(choices)
+        included |= memory_files.references - {main}
+    return tuple(path for path in choices if path not in included) or tuple(choices)
 
 
 # --- an upload to a source ---------------------------------------------------------------------------------
@@ -263,18 +267,18 @@ def source_of(upload: Upload, options: Mapping[str, Any] = {}) -> Source:
         upload: the files.
         options: what `proctor.toml` says of reading that names no folder of this machine.
     """
-    return _Around(upload, options).source
+    return _MemoryFiles(upload, options).source
 
 
-class _Around:
+class _MemoryFiles:
     """The files around an upload's suite."""
 
     def __init__(self, upload: Upload, options: Mapping[str, Any] = {}) -> None:
         self._files = upload.files
         self._main = upload.main
         self._folder = "" if upload.is_folder else dirname(upload.main)
-        self.found: set[str] = set()
-        """The paths that were found by a reference so far."""
+        self.references: set[str] = set()
+        """The paths that references have found so far."""
         self.source = Source(
             path=upload.main,
             lines=self._lines,
@@ -292,82 +296,82 @@ class _Around:
             yield from BytesIO(self._files[self._main])
 
     def _neighbour(self, name: str) -> bytes | None:
-        path = _joined(self._folder, name)
+        path = _join(self._folder, name)
         return self._files.get(path) if path is not None and dirname(path) == self._folder else None
 
     def _find(self, reference: str) -> Found | None:
         """From the suite's folder, then from each one above it."""
-        wanted = reference.replace("\\", "/").lstrip("/")
-        if not wanted or "\0" in wanted:
+        name = reference.replace("\\", "/").lstrip("/")
+        if not name or "\0" in name:
             return None
         start: str | None = self._folder
         while start is not None:
-            path = _joined(start, wanted)
+            path = _join(start, name)
             if path is not None and path in self._files:
                 return Found(path=relpath(path, self._folder or "."), data=self._data(path) or b"")
             start = None if not start else dirname(start)
         return None
 
     def _within(self, path: str) -> Found | None:
-        wanted = normpath(path.replace("\\", "/"))
-        whole = None if wanted.startswith(("/", "..")) else _joined(self._folder, wanted)
-        data = None if whole is None else self._data(whole)
-        return None if data is None else Found(path=wanted, data=data)
+        inside = normpath(path.replace("\\", "/"))
+        full_path = None if inside.startswith(("/", "..")) else _join(self._folder, inside)
+        data = None if full_path is None else self._data(full_path)
+        return None if data is None else Found(path=inside, data=data)
 
     def _data(self, path: str) -> bytes | None:
         if path in self._files:
-            self.found.add(path)
+            self.references.add(path)
         return self._files.get(path)
 
     def _expand(self, pattern: str) -> list[str]:
         """Hidden files match no `*`; a glob that ends in `/` matches folders."""
-        folders = pattern.endswith("/")
+        wants_folders = pattern.endswith("/")
         parts = [part for part in pattern.strip("/").split("/") if part not in ("", ".")]
-        fixed = next((at for at, part in enumerate(parts) if _WILD.intersection(part)), len(parts))
-        fixed = min(fixed, max(len(parts) - 1, 0))
-        start = _joined("" if pattern.startswith("/") else self._folder, "/".join(parts[:fixed]) or ".")
-        wanted = parts[fixed:]
-        if start is None or not wanted or ".." in wanted:
+        fixed_count = next((at for at, part in enumerate(parts) if _WILD.intersection(part)), len(parts))
+        fixed_count = min(fixed_count, max(len(parts) - 1, 0))
+        start = _join("" if pattern.startswith("/") else self._folder, "/".join(parts[:fixed_count]) or ".")
+        pattern_parts = parts[fixed_count:]
+        if start is None or not pattern_parts or ".." in pattern_parts:
             return []
-        shown_too = any(part.startswith(".") for part in wanted)
-        found = []
-        for path in self._folders() if folders else self._files:
+        include_hidden = any(part.startswith(".") for part in pattern_parts)
+        matches = []
+        for path in self._folders() if wants_folders else self._files:
             inside = path if not start else path.removeprefix(f"{start}/")
             if start and inside == path:
                 continue
-            if (shown_too or not _is_hidden(inside)) and _matches(inside.split("/"), wanted):
-                found.append(relpath(path, self._folder or "."))
-        return sorted(found)
+            if (include_hidden or not _is_hidden(inside)) and _matches(inside.split("/"), pattern_parts):
+                matches.append(relpath(path, self._folder or "."))
+        return sorted(matches)
 
     def _folders(self) -> set[str]:
-        above = set[str]()
+        folders = set[str]()
         for path in self._files:
             folder = dirname(path)
-            while folder and folder not in above:
-                above.add(folder)
+            while folder and folder not in folders:
+                folders.add(folder)
                 folder = dirname(folder)
-        return above
+        return folders
 
 
-def _joined(folder: str, path: str) -> str | None:
+def _join(folder: str, path: str) -> str | None:
     """A path from a folder; None where it leads out of the upload. The upload's own folder is empty."""
-    whole = normpath(f"{folder}/{path}" if folder else path)
-    if whole.startswith(("/", "../")) or whole == "..":
+    full_path = normpath(f"{folder}/{path}" if folder else path)
+    if full_path.startswith(("/", "../")) or full_path == "..":
         return None
-    return "" if whole == "." else whole
+    return "" if full_path == "." else full_path
 
 
-def _matches(parts: list[str], wanted: list[str]) -> bool:
+def _matches(parts: list[str], pattern_parts: list[str]) -> bool:
     """Whether a path matches a glob, part by part; `**` stands for any number of folders.
 
     Each part of the glob is tried once with each beginning of the path, so that no glob takes long.
     """
-    reached = {0}
-    for place, part in enumerate(wanted):
+    positions = {0}
+    for index, part in enumerate(pattern_parts):
         if part == "**":
-            last = place == len(wanted) - 1
-            reached = {at for begin in reached for at in range(begin, len(parts) + last)}
+            is_last = index == len(pattern_parts) - 1
+            positions = {at for begin in positions for at in range(begin, len(parts) + is_last)}
         else:
-            fits = compiled(translate(part)).match
-            reached = {at + 1 for at in reached if at < len(parts) and fits(parts[at])}
-    return len(parts) in reached
+            fits = compile_pattern(translate(part)).match
+            positions = {at + 1 for at in positions if at < len(parts) and fits(parts[at])}
+    return len(parts) in positions

@@ -1,4 +1,4 @@
-"""A suite's file to everything that is wrong or doubtful in it, and its cases looked for in other files."""
+"""Finds everything that is wrong or doubtful in a suite, and its cases in other files (contamination)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from proctor.protocols import Placed, Source
 from proctor.services import events
 from proctor.services.suites.load import Loaded, survey, survey_source
 
-_PIECE = 1 << 18
-"""So many bytes of another file are looked through at once."""
+_PIECE_BYTES = 1 << 18
+"""The bytes of another file that are searched at once."""
 _BLANKS = b" \t\n\r\f\v"
 
 
 class Checked(Struct, frozen=True):
-    """What came of checking one file."""
+    """The result of validating one file."""
 
     path: str
     loaded: Loaded | None
-    """None where it cannot be told what the file is."""
+    """None where no format recognises the file."""
     problems: tuple[Problem, ...]
     """Errors and warnings, those of rules among them, in file order."""
 
@@ -45,15 +45,15 @@ def check(
     options: Mapping[str, Any] = {},
     listen: events.Listener = lambda _event: None,
 ) -> Checked:
-    """Everything that is wrong or doubtful in a suite.
+    """Finds everything that is wrong or doubtful in a suite.
 
     Args:
         path: its file, or its folder.
-        dialect: its dialect's name, instead of finding it from the content.
-        ignored: codes of rules that are not told; see `linting.check_codes`.
+        dialect: its dialect; None detects it from the content.
+        ignored: codes of rules that are not reported; see `linter.check_codes`.
         against: other text files, in which the cases are looked for; the suite's own are none.
-        options: what `proctor.toml` says of reading.
-        listen: told how far reading and searching are.
+        options: the options of reading in `proctor.toml`.
+        listen: called with the progress of reading and searching.
 
     Raises:
         UsageError: a file cannot be read, or there is no such dialect.
@@ -61,63 +61,67 @@ def check(
     linter = Linter(str(path), GRADERS.get, ignored)
     contamination = Contamination(str(path), ignored) if against else None
     try:
-        loaded = survey(
+        load_result = survey(
             path,
-            _both(linter, contamination),
+            _inspect_with(linter, contamination),
             dialect=dialect,
             tell=lambda cases: listen(events.Reading(str(path), cases)),
             options=options,
         )
     except SuiteError as error:
         return Checked(str(path), None, error.problems)
-    found = linter.done(loaded.suite)
+    problems = linter.done(load_result.suite)
     if contamination is not None:
-        own = {Path(file).resolve() for file in (str(path), *linter.files)}
+        suite_files = {Path(file).resolve() for file in (str(path), *linter.files)}
         for file in against:
-            if file.resolve() not in own:
-                found += contamination.search(str(file), _told(str(file), pieces_of(file), listen))
-    return _checked(str(path), loaded, found, linter, is_folder=path.is_dir())
+            if file.resolve() not in suite_files:
+                problems += contamination.search(
+                    str(file), _with_progress(str(file), pieces_of(file), listen)
+                )
+    return _build_result(str(path), load_result, problems, linter, is_folder=path.is_dir())
 
 
 def check_source(
     source: Source,
-    inspect: Callable[[Placed], Iterable[Problem]] = lambda _placed: (),
+    inspect: Callable[[Placed], Iterable[Problem]] = lambda _case: (),
     *,
     dialect: str | None = None,
 ) -> Checked:
-    """Everything that is wrong or doubtful in a suite, wherever its bytes are.
+    """Finds everything that is wrong or doubtful in a suite, wherever its bytes are.
 
     Args:
         source: the suite.
-        inspect: what else is wrong or doubtful in a case; asked about each that has no error, in file order.
-        dialect: its dialect's name, instead of finding it from the content.
+        inspect: finds further problems of a case; called with each that has no error, in file order.
+        dialect: its dialect; None detects it from the content.
 
     Raises:
         UsageError: there is no such dialect.
     """
     linter = Linter(source.path, GRADERS.get)
-    more: list[Problem] = []
+    more_problems: list[Problem] = []
 
-    def look(placed: Placed) -> None:
-        linter.add(placed)
-        more.extend(inspect(placed))
+    def inspect_case(located_case: Placed) -> None:
+        linter.add(located_case)
+        more_problems.extend(inspect(located_case))
 
     try:
-        loaded = survey_source(source, look, dialect=dialect)
+        load_result = survey_source(source, inspect_case, dialect=dialect)
     except SuiteError as error:
         return Checked(source.path, None, error.problems)
-    found = more + linter.done(loaded.suite)
-    return _checked(source.path, loaded, found, linter, is_folder=source.is_folder)
+    problems = more_problems + linter.done(load_result.suite)
+    return _build_result(source.path, load_result, problems, linter, is_folder=source.is_folder)
 
 
-def _checked(path: str, loaded: Loaded, found: list[Problem], linter: Linter, *, is_folder: bool) -> Checked:
-    problems = in_file_order([*loaded.problems, *found], linter.files)
+def _build_result(
+    path: str, load_result: Loaded, linter_problems: list[Problem], linter: Linter, *, is_folder: bool
+) -> Checked:
+    problems = in_file_order([*load_result.problems, *linter_problems], linter.files)
     if is_folder:  # which has no lines
-        problems = [replace(one, line=None) if one.path == path else one for one in problems]
-    return Checked(path, loaded, tuple(problems))
+        problems = [replace(problem, line=None) if problem.path == path else problem for problem in problems]
+    return Checked(path, load_result, tuple(problems))
 
 
-def _told(path: str, pieces: Iterator[str], listen: events.Listener) -> Iterator[str]:
+def _with_progress(path: str, pieces: Iterator[str], listen: events.Listener) -> Iterator[str]:
     characters = 0
     for piece in pieces:
         yield piece
@@ -125,13 +129,13 @@ def _told(path: str, pieces: Iterator[str], listen: events.Listener) -> Iterator
         listen(events.Searching(path, characters))
 
 
-def _both(linter: Linter, contamination: Contamination | None) -> Callable[[Placed], None]:
+def _inspect_with(linter: Linter, contamination: Contamination | None) -> Callable[[Placed], None]:
     if contamination is None:
         return linter.add
 
-    def add(placed: Placed) -> None:
-        linter.add(placed)
-        contamination.add(placed)
+    def add(located_case: Placed) -> None:
+        linter.add(located_case)
+        contamination.add(located_case)
 
     return add
 
@@ -140,7 +144,7 @@ def _both(linter: Linter, contamination: Contamination | None) -> Callable[[Plac
 
 
 def files_of(words: Iterable[str]) -> list[Path]:
-    """The text files that words stand for: each a file, or a folder for all files in it and below.
+    """Finds the text files that arguments stand for: each a file, or a folder for all files below it.
 
     Raises:
         UsageError: there is no such file or folder, or the folder has no file.
@@ -149,10 +153,12 @@ def files_of(words: Iterable[str]) -> list[Path]:
     for word in words:
         path = Path(word)
         if path.is_dir():
-            inside = sorted(one for one in path.rglob("*") if one.is_file() and not _hidden(one, path))
-            if not inside:
+            folder_files = sorted(
+                file for file in path.rglob("*") if file.is_file() and not _is_hidden(file, path)
+            )
+            if not folder_files:
                 raise UsageError(f"The folder {word!r} has no file to look for cases in.")
-            files += inside
+            files += folder_files
         elif path.exists():
             files.append(path)
         else:
@@ -160,33 +166,33 @@ def files_of(words: Iterable[str]) -> list[Path]:
     return list(dict.fromkeys(files))
 
 
-def _hidden(file: Path, folder: Path) -> bool:
+def _is_hidden(file: Path, folder: Path) -> bool:
     return any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
 def pieces_of(path: Path) -> Iterator[str]:
-    """The text of a file in pieces that end between two words, as UTF-8, or as Latin-1 where it is not.
+    """Yields the text of a file in pieces that end between two words, as UTF-8, or else as Latin-1.
 
     Raises:
         UsageError: the file cannot be read.
     """
-    rest = b""
+    buffer = b""
     try:
         with path.open("rb") as file:
-            while data := file.read(_PIECE):
-                rest += data
-                end = max(rest.rfind(blank) for blank in map(bytes, zip(_BLANKS, strict=True)))
-                if end < 0 and len(rest) < 4 * _PIECE:
+            while data := file.read(_PIECE_BYTES):
+                buffer += data
+                end = max(buffer.rfind(blank) for blank in map(bytes, zip(_BLANKS, strict=True)))
+                if end < 0 and len(buffer) < 4 * _PIECE_BYTES:
                     continue
-                yield _decoded(rest[: end + 1] or rest)
-                rest = rest[end + 1 :] if end >= 0 else b""
+                yield _decode(buffer[: end + 1] or buffer)
+                buffer = buffer[end + 1 :] if end >= 0 else b""
     except OSError as error:
         raise UsageError(f"The file {str(path)!r} cannot be read: {error.strerror}.") from None
-    if rest:
-        yield _decoded(rest)
+    if buffer:
+        yield _decode(buffer)
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:

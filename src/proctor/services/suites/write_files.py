@@ -1,4 +1,4 @@
-"""The files of a converted suite to a disk: all of them or none, and never over one that is there unasked."""
+"""Writes the files of a converted suite: all of them or none, and over existing ones only with --force."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from posixpath import normpath
 from proctor.errors import UsageError
 from proctor.services.suites.convert import MAIN, Converted
 
-_NAMED = 5
-"""So many files are named in a message."""
+_MAX_NAMED = 5
+"""The most files that a message names."""
 
 
 def write(converted: Converted, output: str, *, force: bool = False) -> list[Path]:
-    """Write a suite to a file with whatever belongs beside it, or into a folder.
+    """Writes a suite to a file with whatever belongs beside it, or into a folder.
 
     Args:
         converted: the suite; nothing in it may have failed.
@@ -30,30 +30,30 @@ def write(converted: Converted, output: str, *, force: bool = False) -> list[Pat
     """
     if not output.strip():
         raise UsageError("The name of the output is empty. Is a variable not set?")
-    places = _places(converted, output)
+    contents = _contents_by_path(converted, output)
     # Not after the file, since its name may be as long as a name can be.
-    parts = {place: place.with_name(f"{os.getpid()}-{nth}.part") for nth, place in enumerate(places)}
-    place = Path(output)
+    parts = {target: target.with_name(f"{os.getpid()}-{nth}.part") for nth, target in enumerate(contents)}
+    target = Path(output)
     try:
-        for place in places:
-            if place.exists() and not place.is_file():
-                raise UsageError(f"{place.as_posix()!r} exists and is not a file. Name another one.")
+        for target in contents:
+            if target.exists() and not target.is_file():
+                raise UsageError(f"{target.as_posix()!r} exists and is not a file. Name another one.")
         if not force:
-            _check_free(converted, Path(output), list(places))
-        for place, data in places.items():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            parts[place].write_bytes(data)
-        for place, part in parts.items():
-            part.replace(place)
+            _check_free(converted, Path(output), list(contents))
+        for target, data in contents.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            parts[target].write_bytes(data)
+        for target, part in parts.items():
+            part.replace(target)
     except OSError as error:
-        raise UsageError(f"{str(place)!r} cannot be written: {error.strerror}.") from None
+        raise UsageError(f"{str(target)!r} cannot be written: {error.strerror}.") from None
     finally:
         for part in parts.values():
-            _forget(part)
-    return list(places)
+            _remove(part)
+    return list(contents)
 
 
-def _places(converted: Converted, output: str) -> dict[Path, bytes]:
+def _contents_by_path(converted: Converted, output: str) -> dict[Path, bytes]:
     files = converted.files
     for path in files:
         if path.startswith("/") or normpath(path).split("/")[0] == "..":
@@ -62,17 +62,17 @@ def _places(converted: Converted, output: str) -> dict[Path, bytes]:
             raise UsageError(
                 f"The file {path!r} of the suite has invisible characters in its name. Rename it."
             )
-    whole = Path(output)
-    if output.endswith(("/", os.sep)) or whole.is_dir() or MAIN not in files:
-        return {whole / (path or converted.name_hint): data for path, data in sorted(files.items())}
-    return {whole.parent / path if path else whole: data for path, data in sorted(files.items())}
+    target = Path(output)
+    if output.endswith(("/", os.sep)) or target.is_dir() or MAIN not in files:
+        return {target / (path or converted.name_hint): data for path, data in sorted(files.items())}
+    return {target.parent / path if path else target: data for path, data in sorted(files.items())}
 
 
-def _check_free(converted: Converted, output: Path, places: list[Path]) -> None:
-    there = [place for place in places if place.exists()]
-    if there:
-        names = ", ".join(place.as_posix() for place in there[:_NAMED])
-        more = f" and {len(there) - _NAMED} more" if len(there) > _NAMED else ""
+def _check_free(converted: Converted, output: Path, targets: list[Path]) -> None:
+    existing = [target for target in targets if target.exists()]
+    if existing:
+        names = ", ".join(target.as_posix() for target in existing[:_MAX_NAMED])
+        more = f" and {len(existing) - _MAX_NAMED} more" if len(existing) > _MAX_NAMED else ""
         raise UsageError(f"Already there: {names}{more}. Nothing was written; --force replaces them.")
     if MAIN not in converted.files and output.is_dir() and any(output.iterdir()):
         raise UsageError(
@@ -81,7 +81,7 @@ def _check_free(converted: Converted, output: Path, places: list[Path]) -> None:
         )
 
 
-def _forget(part: Path) -> None:
+def _remove(part: Path) -> None:
     try:
         part.unlink(missing_ok=True)
     except OSError:  # its folder could not be made

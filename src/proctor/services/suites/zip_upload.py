@@ -1,4 +1,4 @@
-"""A zip archive that a stranger may have made, to its files, or to what is wrong with it; and files to one.
+"""Unpacks a zip archive that a stranger may have made, or says what is wrong with it; and packs one.
 
 Everything that names say, and all that sizes promise, is checked before a byte is unpacked; what is unpacked
 is counted and held against that. Nothing is written anywhere.
@@ -28,8 +28,8 @@ MOST_BYTES: Final = 48 * 2**20
 MOST_TIMES: Final = 200
 """How many times its packed size an archive may unpack to; tests written by people shrink to a tenth, and by
 machines to a hundredth."""
-_FREE_BYTES: Final = 2**20
-"""So much may be unpacked whatever it was packed to: a few short files of spaces are no attack."""
+_ALWAYS_ALLOWED_BYTES: Final = 2**20
+"""May always be unpacked, whatever the ratio: a few short files of spaces are no attack."""
 LONGEST_PATH: Final = 240
 """Most systems cannot have longer ones."""
 DEEPEST: Final = 16
@@ -39,15 +39,15 @@ _END: Final = b"PK\x05\x06"
 _END_SIZE: Final = 22
 _LOCATOR: Final = b"PK\x06\x07"
 _LOCATOR_SIZE: Final = 20
-_DIRECTORY: Final = 512
-"""So many bytes of its directory a file may take."""
-_LEFT_OUT: Final = frozenset(("__macosx", ".ds_store", "thumbs.db", "desktop.ini"))
+_MAX_DIRECTORY_ENTRY_BYTES: Final = 512
+"""The most bytes that one file may take in the archive's directory."""
+_SYSTEM_FILES: Final = frozenset(("__macosx", ".ds_store", "thumbs.db", "desktop.ini"))
 """What systems put into archives beside the files, in small letters."""
 _OFFICE: Final = (".docx", ".xlsx", ".pptx")
 """Files that are zip archives and are attached as they are."""
-_ANY_DAY: Final = (2000, 1, 1, 0, 0, 0)
+_FIXED_DATE: Final = (2000, 1, 1, 0, 0, 0)
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
-_BROKEN: Final = (
+_DAMAGE_ERRORS: Final = (
     *(BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(EOFError, NotImplementedError, RuntimeError, OSError, ValueError, OverflowError, KeyError, IndexError),
 )
@@ -59,7 +59,7 @@ def is_zip(data: bytes) -> bool:
     return data.startswith(_BEGINNINGS)
 
 
-def unpacked(data: bytes) -> dict[str, bytes]:
+def unpack(data: bytes) -> dict[str, bytes]:
     """The files of a zip archive by their paths; folders, and what systems add, are left out.
 
     Raises:
@@ -70,10 +70,12 @@ def unpacked(data: bytes) -> dict[str, bytes]:
         with ZipFile(BytesIO(data)) as archive:
             entries = archive.infolist()
             _check_all(entries, len(data))
-            wanted = [one for one in entries if not one.is_dir() and not _is_added(one.filename)]
-            check_paths([one.filename for one in wanted])
-            files = {one.filename: _content(archive, one) for one in wanted}
-    except _BROKEN as error:
+            wanted_entries = [
+                entry for entry in entries if not entry.is_dir() and not _is_added(entry.filename)
+            ]
+            check_paths([entry.filename for entry in wanted_entries])
+            files = {entry.filename: _content(archive, entry) for entry in wanted_entries}
+    except _DAMAGE_ERRORS as error:
         raise UsageError(f"The zip archive is damaged: {_reason(error)}. Make it again.") from None
     return files
 
@@ -83,14 +85,16 @@ def _reason(error: Exception) -> str:
 
 
 def _check_directory(data: bytes) -> None:
-    """Refuse a directory that is larger than that of any archive here, before it is read."""
+    """Refuses a directory that is larger than that of any archive here, before it is read."""
     at = data.rfind(_END, max(0, len(data) - _END_SIZE - 0xFFFF))
     if at < 0 or len(data) < at + _END_SIZE:
         raise UsageError("The zip archive is cut off: its end is missing. Make it again.")
     count, size = struct.unpack_from("<HL", data, at + 10)
     if data[max(0, at - _LOCATOR_SIZE) : at].startswith(_LOCATOR):
-        raise UsageError("The zip archive is of the kind for more than 4 GB. Pack the suite anew, by itself.")
-    if count > MOST_FILES or size > MOST_FILES * _DIRECTORY:
+        raise UsageError(
+            "The zip archive is of the kind for more than 4 GB. Pack the suite again, by itself."
+        )
+    if count > MOST_FILES or size > MOST_FILES * _MAX_DIRECTORY_ENTRY_BYTES:
         raise UsageError(_too_many(count))
 
 
@@ -98,35 +102,35 @@ def _too_many(count: int) -> str:
     return f"The zip archive has too many files ({count:,}); {MOST_FILES:,} are read. Pack the suite alone."
 
 
-def packed(files: Mapping[str, bytes]) -> bytes:
+def pack(files: Mapping[str, bytes]) -> bytes:
     """Files as a zip archive, which is the same for the same files."""
-    whole = BytesIO()
-    with ZipFile(whole, "w", ZIP_DEFLATED) as archive:
+    buffer = BytesIO()
+    with ZipFile(buffer, "w", ZIP_DEFLATED) as archive:
         for path, data in sorted(files.items()):
-            entry = ZipInfo(path, _ANY_DAY)
+            entry = ZipInfo(path, _FIXED_DATE)
             entry.compress_type = ZIP_DEFLATED
             entry.external_attr = (S_IFREG | 0o644) << 16
             archive.writestr(entry, data)
-    return whole.getvalue()
+    return buffer.getvalue()
 
 
 # --- before it is unpacked ---------------------------------------------------------------------------------
 
 
-def _check_all(entries: list[ZipInfo], packed: int) -> None:
+def _check_all(entries: list[ZipInfo], packed_size: int) -> None:
     if len(entries) > MOST_FILES:
         raise UsageError(_too_many(len(entries)))
     for entry in entries:
         _check_entry(entry)
-    whole = sum(entry.file_size for entry in entries)
-    if whole > MOST_BYTES:
+    total = sum(entry.file_size for entry in entries)
+    if total > MOST_BYTES:
         raise UsageError(
-            f"Unpacked the zip archive is {_megabytes(whole)}, and {_megabytes(MOST_BYTES)} are read. "
+            f"Unpacked the zip archive is {_megabytes(total)}, and {_megabytes(MOST_BYTES)} are read. "
             "Use the command line for it."
         )
-    if whole > max(_FREE_BYTES, packed * MOST_TIMES):
+    if total > max(_ALWAYS_ALLOWED_BYTES, packed_size * MOST_TIMES):
         raise UsageError(
-            f"The zip archive unpacks to {whole // max(packed, 1):,} times its size, as no suite does. "
+            f"The zip archive unpacks to {total // max(packed_size, 1):,} times its size, as no suite does. "
             "Nothing of it was unpacked."
         )
 
@@ -148,7 +152,7 @@ def _megabytes(size: int) -> str:
 
 
 def _is_added(path: str) -> bool:
-    return not _LEFT_OUT.isdisjoint(path.lower().split("/"))
+    return not _SYSTEM_FILES.isdisjoint(path.lower().split("/"))
 
 
 def _content(archive: ZipFile, entry: ZipInfo) -> bytes:
@@ -166,36 +170,34 @@ def _content(archive: ZipFile, entry: ZipInfo) -> bytes:
 
 
 def check_paths(paths: Iterable[str]) -> None:
-    """Check that files of these paths can lie in one folder, on every system.
+    """Checks that files of these paths can lie in one folder, on every system.
 
     Raises:
         UsageError: a path leads out of it, or two are of one place.
     """
-    known: dict[str, str] = {}
+    path_by_key: dict[str, str] = {}
     folders: dict[str, str] = {}
     for path in paths:
         _check_path(path)
-        folded = _folded(path)
-        if folded in known:
-            same = (
+        key = _fold(path)
+        if key in path_by_key:
+            conflict = (
                 "is there twice"
-                if known[folded] == path
-                else f"differs from {shown(known[folded])} in case only"
+                if path_by_key[key] == path
+                else f"differs from {shown(path_by_key[key])} in case only"
             )
-            raise UsageError(f"The file {shown(path)} {same}. Give each file a name of its own.")
-        known[folded] = path
-        above = dirname(folded)
-        while above:
-            folders.setdefault(above, path)
-            above = dirname(above)
-    for folded, path in known.items():
-        if folded in folders:
-            raise UsageError(
-                f"{shown(path)} is a file, and the folder of {shown(folders[folded])}. Rename one."
-            )
+            raise UsageError(f"The file {shown(path)} {conflict}. Give each file a name of its own.")
+        path_by_key[key] = path
+        folder = dirname(key)
+        while folder:
+            folders.setdefault(folder, path)
+            folder = dirname(folder)
+    for key, path in path_by_key.items():
+        if key in folders:
+            raise UsageError(f"{shown(path)} is a file, and the folder of {shown(folders[key])}. Rename one.")
 
 
-def _folded(path: str) -> str:
+def _fold(path: str) -> str:
     """The same for paths that some systems cannot tell apart."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFKC", path).casefold())
 

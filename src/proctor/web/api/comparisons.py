@@ -63,7 +63,7 @@ def _compare(store: Store, ids: list[str], split: Split, by: By, *, by_case_dige
     except comparing.DifferentSuites as error:
         hint = "Add `by_case_digest=true` to compare the cases that are sent and judged alike."
         raise UsageError(f"{error.why} {hint}") from None
-    facts = comparing.gathered(store, runs, by_digest=by_case_digest)
-    report = comparing.against_one_another(facts, split=split, by=by)
+    facts = comparing.load_outcomes(store, runs, by_digest=by_case_digest)
+    report = comparing.compare_pairwise(facts, split=split, by=by)
     access_count = comparing.looked_at(store, facts, split) if report.shows_rates else None
     return replace(report, looks=access_count, judges=comparing.about_judges(store, facts))

@@ -19,8 +19,8 @@ from proctor.reports import suites as suite_reports
 from proctor.reports.runs.json import problem_row, validation
 from proctor.services.runs.planning.target_names import Names
 from proctor.services.suites.convert import MAIN, Converted, converted
-from proctor.services.suites.draft import draft_of, options_of, save
 from proctor.services.suites.overview import described, kept
+from proctor.services.suites.save_upload import draft_of, options_of, save
 from proctor.services.suites.upload import of_text
 from proctor.suite_diff import diff
 from proctor.web.api.models import suites as models

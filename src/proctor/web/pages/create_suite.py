@@ -20,10 +20,10 @@ from proctor.plurals import counted
 from proctor.safe_text import one_line
 from proctor.services.runs.planning.target_names import Names
 from proctor.services.suites.convert import MAIN, converted
-from proctor.services.suites.draft import Draft, draft_of, options_of, save
-from proctor.services.suites.library import Saved
+from proctor.services.suites.save_and_open import SaveResult
+from proctor.services.suites.save_upload import Draft, draft_of, options_of, save
 from proctor.services.suites.upload import FOLDER, Upload, chosen, decoded, of_files, of_text
-from proctor.services.suites.zip_upload import check_paths, is_zip, unpacked
+from proctor.services.suites.zip_upload import check_paths, is_zip, unpack
 from proctor.splits import holdout_size
 from proctor.web.annotated_source import annotate
 from proctor.web.browser_sessions import get_session
@@ -169,7 +169,7 @@ def _upload(request: Request, form: PageForm, suite_form: SuiteForm) -> Upload:
     """
     uploaded_files = form.files("file")
     if len(uploaded_files) == 1 and is_zip(uploaded_files[0].data):
-        return of_files(unpacked(uploaded_files[0].data), splitext(basename(uploaded_files[0].name))[0])
+        return of_files(unpack(uploaded_files[0].data), splitext(basename(uploaded_files[0].name))[0])
     if len(uploaded_files) == 1:
         return of_text(
             decoded(uploaded_files[0].data, uploaded_files[0].name),
@@ -307,7 +307,7 @@ def _split(draft: Draft) -> str:
     return f"{suite.case_count - holdout_count:,} dev + {holdout_count:,} holdout"
 
 
-def _saved_message(saved: Saved) -> str:
+def _saved_message(saved: SaveResult) -> str:
     suite = saved.suite
     cases = counted(suite.case_count, "case")
     return f"Saved {one_line(suite.title)}: {cases}.{_STATES[saved.state]}"

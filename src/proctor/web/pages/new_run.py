@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from proctor.protocols import SavedSuite, Store
 from proctor.services.runs.reading.estimate_record import Estimate
 from proctor.services.runs.request import new_id
-from proctor.services.suites.suite_sources import BUILTIN
+from proctor.services.suites.builtin_suites import BUILTIN
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import get_project
 from proctor.web.runs.allowed_targets import SPLITS, AllowedTargets, RunContext, list_allowed_targets

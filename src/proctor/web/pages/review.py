@@ -21,9 +21,9 @@ from proctor.safe_text import one_line
 from proctor.services.judges.label_export import label_lines
 from proctor.services.judges.review import (
     ENOUGH,
-    Remembered,
     Review,
     Reviewable,
+    ReviewCache,
     Show,
     exam_sheet,
     judged_scores,
@@ -183,7 +183,7 @@ def _review(request: Request, store: Store, run: Run) -> Review:
     session = get_session(request)
     return Review(
         run,
-        get_project(request).get_shared("answers of runs", Remembered).of(store, run),
+        get_project(request).get_shared("answers of runs", ReviewCache).of(store, run),
         store.labels(run.id),
         by=session.reviewer_name,
         revealed=run.id in session.revealed,

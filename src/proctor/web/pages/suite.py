@@ -24,9 +24,9 @@ from proctor.reports.suites import Described, Kept
 from proctor.safe_text import one_line
 from proctor.services.runs.reading.listing import listed
 from proctor.services.suites.convert import MAIN, Converted, converted
-from proctor.services.suites.library import stored_suite
 from proctor.services.suites.overview import described, kept
-from proctor.services.suites.zip_upload import packed
+from proctor.services.suites.save_and_open import stored_suite
+from proctor.services.suites.zip_upload import pack
 from proctor.suite_diff import Change, Changed, diff
 from proctor.web.project import Project, get_project
 from proctor.web.templates_env import PageNotFound, render_page
@@ -231,7 +231,7 @@ def _download(conversion: Converted) -> Response:
         data, file_name = conversion.files[MAIN], conversion.name_hint
         kind = "application/yaml" if file_name.endswith((".yaml", ".yml")) else "application/jsonl"
     else:
-        data = packed({path or conversion.name_hint: content for path, content in conversion.files.items()})
+        data = pack({path or conversion.name_hint: content for path, content in conversion.files.items()})
         file_name, kind = f"{conversion.stem}.zip", "application/zip"
     plain = file_name.encode("ascii", "replace").decode().replace("?", "_").replace('"', "_")
     disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(file_name, safe='')}"

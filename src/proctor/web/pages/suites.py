@@ -19,8 +19,8 @@ from proctor.protocols import Store
 from proctor.reports.runs.serialize import counts_row
 from proctor.safe_text import one_line
 from proctor.services.runs.reading.listing import listed
+from proctor.services.suites.builtin_suites import BUILTIN, TIERS
 from proctor.services.suites.overview import Overview, overviews
-from proctor.services.suites.suite_sources import BUILTIN, TIERS
 from proctor.services.suites.trash import Discarded, Trash
 from proctor.stores import STORES
 from proctor.web.browser_sessions import get_session

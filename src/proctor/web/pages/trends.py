@@ -19,7 +19,7 @@ from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.drift.chart import chart
 from proctor.reports.drift.text import COLUMNS, Drifted, rows, sentences
-from proctor.services.analysis.drift import Drifting, Found, Wanted, held_out, moment
+from proctor.services.analysis.drift import DriftQuery, DriftRequest, RunSelection, held_out, moment
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import Project, get_project
 from proctor.web.tasks import ProgressCallback, Task, TaskRunner, get_task_runner, stream_task
@@ -140,7 +140,7 @@ def trend_events(request: Request, task: str) -> Response:
     )
 
 
-def _find_runs(store: Store, project: Project, all_runs: Sequence[Run], query: TrendQuery) -> Found:
+def _find_runs(store: Store, project: Project, all_runs: Sequence[Run], query: TrendQuery) -> RunSelection:
     """Returns the runs of a query; suite and target are looked up only among stored runs."""
     suite_runs = [
         run for run in all_runs if query.suite in ("", run.suite.digest, run.suite.name, run.suite.title)
@@ -151,22 +151,22 @@ def _find_runs(store: Store, project: Project, all_runs: Sequence[Run], query: T
     if not matching:
         raise NothingSelected("No run of this suite on this target is stored.")
     now = datetime.now(UTC)
-    drift_request = Wanted(
+    drift_request = DriftRequest(
         suite=matching[0].suite.digest if query.suite else None,
         target=query.target or None,
         since=moment(query.since, now) if query.since else None,
         until=moment(query.until, now, ends=True) if query.until else None,
         baseline=query.baseline or None,
     )
-    return Drifting(store, project.environ, project.config).find(drift_request)
+    return DriftQuery(store, project.environ, project.config).find(drift_request)
 
 
-def _submit_trend(tasks: TaskRunner, project: Project, selection: Found) -> Task[Trend]:
+def _submit_trend(tasks: TaskRunner, project: Project, selection: RunSelection) -> Task[Trend]:
     """Returns the task that reads the runs: one that is running or done, or a new one."""
 
     def load_trend(on_progress: ProgressCallback) -> Trend:
         with project.store() as store:
-            report = Drifting(store, project.environ, project.config).gathered(selection, on_progress)
+            report = DriftQuery(store, project.environ, project.config).gathered(selection, on_progress)
         picture = chart(report)
         return Trend(report=report, light=picture.svg(), dark=picture.svg(dark=True))
 
@@ -174,7 +174,7 @@ def _submit_trend(tasks: TaskRunner, project: Project, selection: Found) -> Task
     return tasks.submit(key, load_trend, "runs read")
 
 
-def _trend_page(request: Request, trend: Trend, selection: Found, query: TrendQuery) -> Response:
+def _trend_page(request: Request, trend: Trend, selection: RunSelection, query: TrendQuery) -> Response:
     report = trend.report
     holdout_run = held_out(report)
     if holdout_run is not None:

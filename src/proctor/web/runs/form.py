@@ -19,7 +19,7 @@ from proctor.errors import ProctorError, UsageError
 from proctor.model import Params, Selection, Settings, Suite
 from proctor.protocols import Store
 from proctor.services.runs.request import Request
-from proctor.services.suites.suite_sources import BUILTIN, TIERS
+from proctor.services.suites.builtin_suites import BUILTIN, TIERS
 from proctor.web.runs.allowed_targets import (
     SPLITS,
     ProjectDefaults,

@@ -19,10 +19,10 @@ from proctor.services import events
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.judge_choice import Wanted, Wishes
 from proctor.services.runs.request import Request
-from proctor.services.suites.library import saving, stored_suite
+from proctor.services.suites.file_source import source_of
 from proctor.services.suites.load import Loaded, load_placeholder, load_source
-from proctor.services.suites.path_arguments import Located, Locator, NoSuchSuite, choice
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.save_and_open import saving, stored_suite
+from proctor.services.suites.suite_argument import Located, Locator, NoSuchSuite, choice
 
 SKIP_INVALID = "`--skip-invalid` runs the other cases and counts each of these as an error."
 """How to run a suite with invalid cases all the same."""

@@ -31,10 +31,10 @@ from proctor.services.runs.planning.target_names import Names
 from proctor.services.runs.reading.estimate_record import ANSWER_TOKENS, BYTES_A_TOKEN, Estimate, Share
 from proctor.services.runs.reading.history import Measured, Measures, key_of
 from proctor.services.runs.request import Request
-from proctor.services.suites.library import stored_suite
+from proctor.services.suites.builtin_suites import BUILTIN, TIERS, builtin
 from proctor.services.suites.load import Loaded, survey
+from proctor.services.suites.save_and_open import stored_suite
 from proctor.services.suites.split import as_asked
-from proctor.services.suites.suite_sources import BUILTIN, TIERS, builtin
 from proctor.targets import get_kind
 
 JUDGING_TOKENS = 300

@@ -1,6 +1,6 @@
-"""An upload to a checked suite, and to a saved one.
+"""Checks the suite of an upload, and saves it.
 
-Whoever reaches a page is not whoever owns the machine. Such a suite is read from memory, and it may ask the
+Whoever reaches a page is not whoever owns the machine. Such a suite is read from memory, and it may call the
 run's target and grade its answers, and do nothing else here.
 """
 
@@ -13,13 +13,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.errors import SuiteError, UsageError
-from proctor.model import Case, Defaults, Problem, SplitRule, Suite
+from proctor.model import Case, Problem, SplitRule, Suite
 from proctor.plurals import listed
 from proctor.protocols import Placed, Store, SuiteWriter
-from proctor.services.bundles.side_effects import acts
+from proctor.services.bundles.side_effects import find_side_effects
 from proctor.services.runs.config import Config
-from proctor.services.suites.library import Saved, check_builtin, check_name, state_of
 from proctor.services.suites.load import load_source
+from proctor.services.suites.save_and_open import SaveResult, check_builtin, save_state
+from proctor.services.suites.saved_names import check_name
 from proctor.services.suites.split import check_share
 from proctor.services.suites.upload import FOLDER, Upload, decoded, folder_endings, source_of
 from proctor.services.suites.validate import check_source
@@ -29,19 +30,19 @@ from proctor.validation import shown
 CODE: Final = "not-from-a-page"
 """Of the problems that only a suite from a page has."""
 SHOWN: Final = 20
-"""So many cases of a draft are shown."""
+"""The number of cases that the page shows of a draft."""
 LONGEST_NAME: Final = 200
-"""More characters no list has room for."""
+"""In characters; lists have no room for longer names."""
 
-_INSTEAD: Final = "Take it out, or save the suite from its own folder with `proctor suites save`."
-_NAMED: Final = f"Name one of the targets.yaml here. {_INSTEAD.replace('Take', 'Or take')}"
+_SAVE_HINT: Final = "Take it out, or save the suite from its own folder with `proctor suites save`."
+_NAME_HINT: Final = f"Name one of the targets.yaml here. {_SAVE_HINT.replace('Take', 'Or take')}"
 _FIELDS: Final = {
     "is graded by a program": "assertions",
     "names a judge of its own": "assertions",
     "works in a workspace": "workspace",
     "names a target of its own": "target",
 }
-_NOT_READ: Final = frozenset({"bad-assertion", CODE})
+_CODES_OF_READ_CASES: Final = frozenset({"bad-assertion", CODE})
 """Codes of errors in cases that were read nevertheless."""
 
 
@@ -50,7 +51,7 @@ class Draft(Struct, frozen=True, kw_only=True):
 
     upload: Upload
     suite: Suite | None
-    """Its header, as it would be saved; None where it cannot be told what the upload is."""
+    """Its header, as it would be saved; None where no format recognises the upload."""
     problems: tuple[Problem, ...]
     """Errors and warnings, in the order of files and lines."""
     first: tuple[Case, ...] = ()
@@ -65,13 +66,13 @@ class Draft(Struct, frozen=True, kw_only=True):
 
     @property
     def warnings(self) -> list[Problem]:
-        """What is doubtful and does not."""
+        """The problems that do not."""
         return [problem for problem in self.problems if problem.level == "warning"]
 
     @property
     def read(self) -> int:
         """How many cases were read, those with errors among them."""
-        wrong = {problem.case for problem in self.errors if problem.code not in _NOT_READ}
+        wrong = {problem.case for problem in self.errors if problem.code not in _CODES_OF_READ_CASES}
         return (0 if self.suite is None else self.suite.case_count) + len(wrong - {None})
 
 
@@ -84,12 +85,12 @@ def draft_of(
     own_targets: Collection[str] = (),
     options: Mapping[str, Any] = {},
 ) -> Draft:
-    """Read an upload and find everything that is wrong or doubtful in it.
+    """Reads an upload and finds everything that is wrong or doubtful in it.
 
     Args:
         upload: the files.
         name: what the suite is to be called; empty leaves that to its file.
-        dialect: its dialect's name, instead of finding it from the content.
+        dialect: its dialect; None detects it from the content.
         holdout: the share of its cases that is held out, 0 for none; None leaves that to the file, and is a
             fifth where the file does not say.
         own_targets: the names of the targets file here, which a suite may use.
@@ -102,20 +103,20 @@ def draft_of(
     _check_holdout(holdout)
     first: list[Case] = []
 
-    def inspect(placed: Placed) -> Iterator[Problem]:
+    def inspect(located_case: Placed) -> Iterator[Problem]:
         if len(first) < SHOWN:
-            first.append(placed.case)
-        yield from _acts(placed, upload.main, own_targets)
+            first.append(located_case.case)
+        yield from _check_side_effects(located_case, upload.main, own_targets)
 
-    checked = check_source(source_of(upload, options), inspect, dialect=dialect)
-    problems = tuple(map(_here, checked.problems))
-    if checked.loaded is None:
+    validation = check_source(source_of(upload, options), inspect, dialect=dialect)
+    problems = tuple(map(_to_page_problem, validation.problems))
+    if validation.loaded is None:
         return Draft(upload=upload, suite=None, problems=problems)
-    suite, left_out = _own(checked.loaded.suite, upload, name, holdout, own_targets)
-    draft = Draft(upload=upload, suite=suite, problems=(*left_out, *problems), first=tuple(first))
+    suite, warnings = _prepare_suite(validation.loaded.suite, upload, name, holdout, own_targets)
+    draft = Draft(upload=upload, suite=suite, problems=(*warnings, *problems), first=tuple(first))
     if draft.errors:  # which cases are held out depends on all of them
         return draft
-    return replace(draft, holdout=replace(checked.loaded, suite=suite).index().holdout or frozenset())
+    return replace(draft, holdout=replace(validation.loaded, suite=suite).index().holdout or frozenset())
 
 
 def save(
@@ -127,14 +128,14 @@ def save(
     holdout: float | None = None,
     own_targets: Collection[str] = (),
     options: Mapping[str, Any] = {},
-) -> Saved:
-    """Save the suite of an upload, as `Suites.save` saves one in a file.
+) -> SaveResult:
+    """Saves the suite of an upload, as `Suites.save` saves one in a file.
 
     Args:
         store: where it is saved.
         upload: as for `draft_of`, and so are all others.
         name: what the suite is called; empty leaves that to its file.
-        dialect: its dialect's name, instead of finding it from the content.
+        dialect: its dialect; None detects it from the content.
         holdout: as for `draft_of`.
         own_targets: the names of the targets file here.
         options: see `options_of`.
@@ -146,20 +147,22 @@ def save(
     _check_text(upload)
     _check_holdout(holdout)
     before = store.versions()
-    writer = _Careful(store.saving(), upload, name, holdout, own_targets)
+    writer = _CheckingWriter(store.saving(), upload, name, holdout, own_targets)
     try:
-        loaded = load_source(source_of(upload, options), dialect=dialect, writer=writer)
+        load_result = load_source(source_of(upload, options), dialect=dialect, writer=writer)
     except SuiteError as error:
-        raise SuiteError([_here(problem) for problem in error.problems]) from None
+        raise SuiteError([_to_page_problem(problem) for problem in error.problems]) from None
     finally:
         writer.drop()
-    if loaded.errors:
-        raise SuiteError([_here(problem) for problem in loaded.problems])
-    return Saved(path=upload.name or upload.main, suite=loaded.suite, state=state_of(loaded.suite, before))
+    if load_result.errors:
+        raise SuiteError([_to_page_problem(problem) for problem in load_result.problems])
+    return SaveResult(
+        path=upload.name or upload.main, suite=load_result.suite, state=save_state(load_result.suite, before)
+    )
 
 
 def options_of(config: Config) -> dict[str, Any]:
-    """What `proctor.toml` says of reading that names no folder of this machine."""
+    """Returns the options of reading in `proctor.toml` that name no folder of this machine."""
     options: dict[str, Any] = {}
     if config.substitutions:
         options["substitutions"] = dict(config.substitutions)
@@ -172,8 +175,8 @@ def options_of(config: Config) -> dict[str, Any]:
     return options
 
 
-class _Careful:
-    """A writer that keeps nothing of a suite which would act on this machine."""
+class _CheckingWriter:
+    """A writer that refuses a suite which would act on this machine."""
 
     def __init__(
         self,
@@ -192,11 +195,11 @@ class _Careful:
 
     def add(self, case: Case, sent: str) -> None:
         """The next case."""
-        self._wrong += _acts(Placed(case, 1), self._upload.main, self._own)
+        self._wrong += _check_side_effects(Placed(case, 1), self._upload.main, self._own)
         self._writer.add(case, sent)
 
     def keep(self, suite: Suite) -> Suite:
-        """Keep the suite as a page's.
+        """Keeps the suite as a page's.
 
         Raises:
             SuiteError: it would act on this machine.
@@ -204,7 +207,7 @@ class _Careful:
         """
         if self._wrong:
             raise SuiteError(self._wrong)
-        suite, _ = _own(suite, self._upload, self._name, self._holdout, self._own)
+        suite, _ = _prepare_suite(suite, self._upload, self._name, self._holdout, self._own)
         _check_name(suite.name)
         check_builtin(suite.name, suite.digest)
         return self._writer.keep(suite)
@@ -221,7 +224,7 @@ def _check_name(name: str) -> None:
 
 
 def _check_text(upload: Upload) -> None:
-    """Check that what is read as text is one; what is attached may be anything."""
+    """Checks that files that are read as text are UTF-8; attachments may be anything."""
     if upload.main != FOLDER:
         decoded(upload.files[upload.main], upload.main)
         return
@@ -235,58 +238,55 @@ def _check_holdout(holdout: float | None) -> None:
         check_share(holdout, "The share held out")
 
 
-def _own(
+def _prepare_suite(
     suite: Suite, upload: Upload, name: str, holdout: float | None, own_targets: Collection[str]
 ) -> tuple[Suite, list[Problem]]:
-    """A suite's header as it is saved from a page: named, split, and run on nobody that is not known here."""
+    """Names and splits a suite's header, and leaves out targets that the targets file here does not have."""
     title = name.strip() or (upload.name if upload.is_folder and upload.name else suite.name)
-    foreign = [target for target in suite.defaults.targets if target not in own_targets]
+    unknown_targets = [target for target in suite.defaults.targets if target not in own_targets]
     if holdout is None and suite.split_rule is None and not suite.no_holdout:
         holdout = SplitRule().ratio
     suite = replace(suite if holdout is None else divided(suite, holdout), name=title, folder="")
-    if not foreign:
+    if not unknown_targets:
         return suite, []
     message = (
-        f"The suite wants to be run on {listed([shown(one) for one in foreign], 5)}, which the targets.yaml "
-        "here does not name, so that is left out. Choose on Run Suite who is asked."
+        f"The suite wants to be run on {listed([shown(name) for name in unknown_targets], 5)}, which the "
+        "targets.yaml here does not name, so that is left out. Choose the targets on Run Suite."
     )
-    left_out = Problem(
+    warning = Problem(
         level="warning", code=CODE, message=message, path=upload.main, line=None if upload.is_folder else 1
     )
-    return replace(suite, defaults=_without_targets(suite.defaults, own_targets)), [left_out]
-
-
-def _without_targets(defaults: Defaults, own_targets: Collection[str]) -> Defaults:
-    return replace(defaults, targets=tuple(one for one in defaults.targets if one in own_targets))
+    known_targets = tuple(target for target in suite.defaults.targets if target in own_targets)
+    return replace(suite, defaults=replace(suite.defaults, targets=known_targets)), [warning]
 
 
 # --- what a page may not say -------------------------------------------------------------------------------
 
 
-def _acts(placed: Placed, path: str, own_targets: Collection[str]) -> list[Problem]:
-    """What a case would do on this machine, each an error."""
-    case = placed.case
+def _check_side_effects(located_case: Placed, path: str, own_targets: Collection[str]) -> list[Problem]:
+    """Returns an error for each thing that a case would do on this machine."""
+    case = located_case.case
     return [
         Problem(
             code=CODE,
             message=(
                 f"Case {shown(case.id)} {what} ({shown(detail)}), which no suite from a page may. "
-                + (_NAMED if what.startswith("names ") else _INSTEAD)
+                + (_NAME_HINT if what.startswith("names ") else _SAVE_HINT)
             ),
-            path=placed.path or path,
-            line=placed.line,
+            path=located_case.path or path,
+            line=located_case.line,
             field=_FIELDS.get(what, "input"),
             case=case.id,
         )
-        for what, detail in acts(case, own_targets)
+        for what, detail in find_side_effects(case, own_targets)
     ]
 
 
-def _here(problem: Problem) -> Problem:
-    """A problem in the words of a page, where those of the command line make no sense."""
+def _to_page_problem(problem: Problem) -> Problem:
+    """Rewords a problem for a page where it names flags of the command line."""
     if problem.code == "unset-variable":
         message = (
-            f"`{problem.field}` reads an environment variable, which no suite from a page may. {_INSTEAD}"
+            f"`{problem.field}` reads an environment variable, which no suite from a page may. {_SAVE_HINT}"
         )
         return replace(problem, code=CODE, message=message)
     if problem.code in ("unknown-dialect", "ambiguous-dialect"):

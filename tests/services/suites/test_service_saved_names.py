@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.services.suites.library import Suites
-from proctor.services.suites.suite_names import names_of
+from proctor.services.suites.save_and_open import Suites
+from proctor.services.suites.saved_names import names_of
 from proctor.stores.sqlite.store import SqliteStore, open_store
 
 Write = Callable[..., str]

@@ -9,9 +9,9 @@ import pytest
 
 from proctor.errors import UsageError
 from proctor.protocols import Source
+from proctor.services.suites.file_source import source_of
 from proctor.services.suites.load import load
-from proctor.services.suites.path_arguments import Locator
-from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.suite_argument import Locator
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The word that a user gives for a suite, to the files that it stands for."""
+"""Resolves the SUITE argument of a command to the files that it stands for."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from proctor.model import Problem
 from proctor.plurals import counted, listed
 from proctor.safe_text import one_line
 from proctor.services.runs.config import Config
-from proctor.services.suites.suite_sources import BUILTIN, TIERS, builtin, source_of, versioned
+from proctor.services.suites.builtin_suites import BUILTIN, TIERS, builtin
+from proctor.services.suites.file_source import source_of
+from proctor.services.suites.saved_names import versioned
 
 if TYPE_CHECKING:
     from proctor.services.suites.folder_search import Contents
 
-_NAMED = 10
+_MAX_NAMED = 10
 """How many files a sentence names."""
 
 
 class NoSuchSuite(UsageError):
-    """A word that stands for no file."""
+    """The argument stands for no file."""
 
 
 class Located(Struct, frozen=True, kw_only=True):
-    """The suite files that a word stands for."""
+    """The suite files that an argument stands for."""
 
     paths: tuple[Path, ...]
     problems: tuple[Problem, ...] = ()
@@ -35,11 +37,11 @@ class Located(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     """Which files of a folder are left out, as a sentence."""
     notes: tuple[str, ...] = ()
-    """Which suite a word means that could mean another one, and which files other suites read; sentences."""
+    """Sentences: which suite an ambiguous argument means, and which files are read by other suites."""
 
 
 class Locator(Struct, frozen=True, kw_only=True):
-    """How words are read; the defaults are those of a command without flags."""
+    """Finds the files of SUITE arguments; the defaults are those of a command without flags."""
 
     is_saved: Callable[[str], bool] = lambda _word: False
     """Whether the store has a suite of that name."""
@@ -53,7 +55,7 @@ class Locator(Struct, frozen=True, kw_only=True):
     """A file of a folder that no format recognises is an error."""
 
     def find(self, word: str) -> Located:
-        """The files that a word stands for.
+        """Finds the files that an argument stands for.
 
         In this order: `builtin:TIER`; a file; a folder, which stands for every suite in it and below; a file
         `suites/WORD.*`; a built-in tier, unless the store has a suite of its name. `NAME@v2` is no file.
@@ -73,44 +75,46 @@ class Locator(Struct, frozen=True, kw_only=True):
         if path.is_file():
             return Located(paths=(path,), notes=choice(word, f"the file {word!r}"))
         if path.is_dir():
-            return self._folder(word, path)
+            return self._find_in_folder(word, path)
         if versioned(word) is not None:
             raise NoSuchSuite(
                 f"There is no file or folder {word!r}; only suites in a store have versions. "
                 f"`proctor suites export {word} -o FILE` writes one to a file."
             )
-        return self._named(word)
+        return self._find_by_name(word)
 
-    def _folder(self, word: str, folder: Path) -> Located:
+    def _find_in_folder(self, word: str, folder: Path) -> Located:
         from proctor.services.suites.folder_search import contents_of  # a run of a file needs none of it
 
-        inside = contents_of(
+        contents = contents_of(
             folder, lambda path: source_of(path, self.environ, self.config.reading(path)), self.dialect
         )
-        if not inside.suites:
-            raise UsageError(_empty(word, inside))
+        if not contents.suites:
+            raise UsageError(_empty_message(word, contents))
         notes = choice(word, f"the folder {word!r}")
-        if inside.used:
-            notes += (f"Not run on their own, because other suites read them: {_names(inside.used)}.",)
+        if contents.used:
+            notes += (f"Not run on their own, because other suites read them: {_list_files(contents.used)}.",)
         if self.strict:
-            problems = tuple(_unrecognised(file) for file in inside.unrecognised)
-            return Located(paths=inside.suites, problems=problems, notes=notes)
-        return Located(paths=inside.suites, warnings=tuple(_skipped(inside)), notes=notes)
+            problems = tuple(_unrecognised_problem(file) for file in contents.unrecognised)
+            return Located(paths=contents.suites, problems=problems, notes=notes)
+        return Located(paths=contents.suites, warnings=tuple(_describe_skipped(contents)), notes=notes)
 
-    def _named(self, word: str) -> Located:
+    def _find_by_name(self, word: str) -> Located:
         from proctor.services.suites.folder_search import is_settings
 
         files = (file for file in Path("suites").glob("*") if file.is_file())
         suites = [file for file in files if not is_settings(source_of(file))]
-        named = sorted(file for file in suites if word in (file.stem, _name(file)))
-        if len(named) > 1:
-            raise UsageError(f"The suite {word!r} is more than one file: {_names(named)}. Name one of them.")
-        if named:
-            return Located(paths=(named[0],), notes=choice(word, f"the file {named[0].as_posix()!r}"))
+        matches = sorted(file for file in suites if word in (file.stem, _suite_name(file)))
+        if len(matches) > 1:
+            raise UsageError(
+                f"The suite {word!r} is more than one file: {_list_files(matches)}. Name one of them."
+            )
+        if matches:
+            return Located(paths=(matches[0],), notes=choice(word, f"the file {matches[0].as_posix()!r}"))
         if word not in TIERS:
-            known = sorted({*TIERS, *map(_name, suites)})
+            names = sorted({*TIERS, *map(_suite_name, suites)})
             raise NoSuchSuite(
-                f"There is no suite {word!r}: no file, no folder and no name. {suggestion(word, known)}"
+                f"There is no suite {word!r}: no file, no folder and no name. {suggestion(word, names)}"
             )
         if self.is_saved(word):
             raise NoSuchSuite(
@@ -119,32 +123,32 @@ class Locator(Struct, frozen=True, kw_only=True):
         return Located(paths=(builtin(word),))
 
 
-def choice(word: str, chosen: str) -> tuple[str, ...]:
-    """What a word that is also the name of a built-in suite means, as a sentence; nothing for other words."""
+def choice(word: str, meaning: str) -> tuple[str, ...]:
+    """Returns a sentence on what a word means that also names a built-in suite; nothing for other words."""
     if word not in TIERS:
         return ()
-    return (f"{word!r} is {chosen} here. `{BUILTIN}{word}` is the built-in suite.",)
+    return (f"{word!r} is {meaning} here. `{BUILTIN}{word}` is the built-in suite.",)
 
 
-def _name(file: Path) -> str:
+def _suite_name(file: Path) -> str:
     return file.stem.removesuffix(".eval")
 
 
-def _names(files: Sequence[Path]) -> str:
-    return listed([one_line(file.as_posix()) for file in files], _NAMED)
+def _list_files(files: Sequence[Path]) -> str:
+    return listed([one_line(file.as_posix()) for file in files], _MAX_NAMED)
 
 
-def _unrecognised(file: Path) -> Problem:
+def _unrecognised_problem(file: Path) -> Problem:
     message = "No suite format recognises the file. Move it out of the folder, or leave --strict out."
     return Problem(code="unknown-dialect", message=message, path=str(file), line=1)
 
 
-def _skipped(inside: Contents) -> Iterator[str]:
-    files = inside.unrecognised
+def _describe_skipped(contents: Contents) -> Iterator[str]:
+    files = contents.unrecognised
     if files:
-        yield f"Skipped {counted(len(files), 'file')} that no suite format recognises: {_names(files)}."
+        yield f"Skipped {counted(len(files), 'file')} that no suite format recognises: {_list_files(files)}."
 
 
-def _empty(word: str, inside: Contents) -> str:
+def _empty_message(word: str, contents: Contents) -> str:
     expected = "a file ending in .jsonl or .csv, or in .yaml with `tests`, or a Markdown test"
-    return " ".join([f"The folder {word!r} has no suite in it ({expected}).", *_skipped(inside)])
+    return " ".join([f"The folder {word!r} has no suite in it ({expected}).", *_describe_skipped(contents)])

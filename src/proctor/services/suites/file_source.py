@@ -1,47 +1,22 @@
-"""The built-in suites, the versions that words name, and what a suite may see of the files around it."""
+"""A suite's file or folder as a dialect sees it, with what the suite may read of the files around it."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import proctor
 from proctor.dialects.shared.jsonl import too_large
 from proctor.errors import SuiteError, UsageError
 from proctor.model import Problem
 from proctor.protocols import MAX_LINE_BYTES, Found, Source
 
-TIERS = ("cheap", "moderate", "comprehensive")
-"""The built-in suites."""
-BUILTIN = "builtin:"
-"""What the names of built-in suites begin with, and no others."""
-
-_FOLDER = Path(proctor.__file__).with_name("suites") / "v1.0"
-_VERSION = re.compile(r"(.+)@(v[0-9]+|sha256:[0-9a-f]*)", re.DOTALL)
 _OWN_GRADERS = (".proctor/assertions", ".agentv/assertions")
 _WILD = frozenset("*?[")
-_PIECE_BYTES = 2**20
-
-
-def builtin(tier: str) -> Path:
-    """The file of a built-in suite, one of `TIERS`."""
-    return _FOLDER / f"{tier}.jsonl"
-
-
-def is_builtin(path: Path) -> bool:
-    """Whether a file is that of a built-in suite."""
-    return path.resolve().parent == _FOLDER.resolve()
-
-
-def versioned(word: str) -> tuple[str, str] | None:
-    """The name and the version in `NAME@v2` or `NAME@sha256:…`; None for any other word."""
-    found = _VERSION.fullmatch(word)
-    return None if found is None else (found[1], found[2])
+_CHUNK_BYTES = 2**20
 
 
 def source_of(path: Path, environ: Mapping[str, str] = {}, options: Mapping[str, Any] = {}) -> Source:
@@ -66,20 +41,20 @@ def source_of(path: Path, environ: Mapping[str, str] = {}, options: Mapping[str,
                 yield from bounded_lines(file, str(path))
 
     def neighbour(name: str) -> bytes | None:
-        beside = around.folder / name
-        return _read(beside) if beside.is_file() else None
+        sibling = files.folder / name
+        return _read_file(sibling) if sibling.is_file() else None
 
     absolute = Path(os.path.abspath(path))  # noqa: PTH100  # resolve() would follow links
-    around = _Around(absolute if is_folder else absolute.parent)
+    files = _DiskFiles(absolute if is_folder else absolute.parent)
     return Source(
         path=str(path),
         lines=lines,
         neighbour=neighbour,
-        find=lru_cache(maxsize=64)(around.find),
-        within=around.within,
-        expand=lru_cache(maxsize=64)(around.expand),
-        program=lru_cache(maxsize=64)(around.program),
-        folder=str(around.folder),
+        find=lru_cache(maxsize=64)(files.find),
+        within=files.within,
+        expand=lru_cache(maxsize=64)(files.expand),
+        program=lru_cache(maxsize=64)(files.program),
+        folder=str(files.folder),
         environ=environ,
         is_folder=is_folder,
         options=options,
@@ -87,49 +62,49 @@ def source_of(path: Path, environ: Mapping[str, str] = {}, options: Mapping[str,
 
 
 def bounded_lines(file: BinaryIO, path: str) -> Iterator[bytes]:
-    """The lines of an open file, of none of which more than `MAX_LINE_BYTES` are read.
+    """Yields the lines of an open file, of none of which more than `MAX_LINE_BYTES` are read.
 
     Raises:
         SuiteError: a line has more; with its number.
     """
-    for number, line in enumerate(iter(partial(file.readline, _PIECE_BYTES), b""), 1):
-        if len(line) < _PIECE_BYTES or line.endswith(b"\n"):
+    for number, line in enumerate(iter(partial(file.readline, _CHUNK_BYTES), b""), 1):
+        if len(line) < _CHUNK_BYTES or line.endswith(b"\n"):
             yield line
             continue
-        whole = _long_line(line, file)
-        if whole is None:
+        long_line = _long_line(line, file)
+        if long_line is None:
             message = (
                 f"The line has more than {MAX_LINE_BYTES // 2**20} MiB. Move large content into files of "
                 "its own, or split the case."
             )
             raise SuiteError([Problem(code="line-too-long", message=message, path=path, line=number)])
-        yield whole
+        yield long_line
 
 
-def _long_line(begun: bytes, file: BinaryIO) -> bytes | None:
-    """The line that begins so, read to its end; None where it is too long."""
-    line = bytearray(begun)
+def _long_line(start: bytes, file: BinaryIO) -> bytes | None:
+    """Reads the rest of the line that begins with `start`; None where it is too long."""
+    line = bytearray(start)
     while len(line) <= MAX_LINE_BYTES:
-        piece = file.readline(_PIECE_BYTES)
-        line += piece
-        if len(piece) < _PIECE_BYTES or piece.endswith(b"\n"):
+        chunk = file.readline(_CHUNK_BYTES)
+        line += chunk
+        if len(chunk) < _CHUNK_BYTES or chunk.endswith(b"\n"):
             return bytes(line) if len(line) <= MAX_LINE_BYTES else None
     return None
 
 
-def _read(file: Path | str) -> bytes:
+def _read_file(file: Path | str) -> bytes:
     """A whole file; raises SuiteError where it is too large, and OSError."""
-    with open(file, "rb") as opened:  # noqa: PTH123  # a suite can be thousands of files
-        if os.fstat(opened.fileno()).st_size > MAX_LINE_BYTES:
+    with open(file, "rb") as stream:  # noqa: PTH123  # a suite can be thousands of files
+        if os.fstat(stream.fileno()).st_size > MAX_LINE_BYTES:
             raise too_large(str(file))
-        return opened.read()
+        return stream.read()
 
 
 def _is_file(path: Path) -> bool:
     return path.is_file() or (path.is_symlink() and not path.exists())
 
 
-class _Around:
+class _DiskFiles:
     """The files around a suite in this folder, which is absolute."""
 
     def __init__(self, folder: Path) -> None:
@@ -138,19 +113,22 @@ class _Around:
     @cached_property
     def roots(self) -> list[Path]:
         """Where files are looked for: this folder, those above it up to the repository's, the working one."""
-        here = Path.cwd()
+        working_folder = Path.cwd()
         above = [self.folder, *self.folder.parents]
-        end = next((one for one in above if (one / ".git").exists()), here if here in above else self.folder)
-        return list(dict.fromkeys((*above[: above.index(end) + 1], here)))
+        last = next(
+            (folder for folder in above if (folder / ".git").exists()),
+            working_folder if working_folder in above else self.folder,
+        )
+        return list(dict.fromkeys((*above[: above.index(last) + 1], working_folder)))
 
     def find(self, reference: str) -> Found | None:
         """See `Source.find`."""
-        wanted = reference.replace("\\", "/")
-        absolute = [wanted] if wanted.startswith("/") else []
-        for file in chain(absolute, (f"{root}/{wanted.lstrip('/')}" for root in self.roots)):
+        name = reference.replace("\\", "/")
+        absolute = [name] if name.startswith("/") else []
+        for file in chain(absolute, (f"{root}/{name.lstrip('/')}" for root in self.roots)):
             try:
                 if os.path.isfile(file):  # noqa: PTH113  # a suite can be thousands of files
-                    return Found(path=self._relative(file), data=_read(file))
+                    return Found(path=self._relative(file), data=_read_file(file))
             except (OSError, ValueError):  # a name that no file can have, or one that may not be read
                 continue
         return None
@@ -161,7 +139,7 @@ class _Around:
             folder = os.path.realpath(self.folder)
             file = Path(os.path.realpath(f"{folder}/{path}".replace("\\", "/")))
             inside = file.relative_to(folder)
-            return Found(path=inside.as_posix(), data=_read(file)) if file.is_file() else None
+            return Found(path=inside.as_posix(), data=_read_file(file)) if file.is_file() else None
         except (OSError, ValueError):  # outside, a name that no file can have, or one that may not be read
             return None
 
@@ -171,38 +149,40 @@ class _Around:
         A link that leads nowhere is a file that cannot be found, so that nobody misses it silently.
         """
         *folders, last = [part for part in pattern.rstrip("/").split("/") if part != "."] or [""]
-        fixed = next((at for at, part in enumerate(folders) if _WILD.intersection(part)), len(folders))
-        start = self.folder.joinpath("/" if pattern.startswith("/") else "", *folders[:fixed])
-        rest = "/".join((*folders[fixed:], last))
+        fixed_parts = next((at for at, part in enumerate(folders) if _WILD.intersection(part)), len(folders))
+        start = self.folder.joinpath("/" if pattern.startswith("/") else "", *folders[:fixed_parts])
+        remaining = "/".join((*folders[fixed_parts:], last))
         wants_folder = pattern.endswith("/")
         try:
-            found = [start / last] if not _WILD.intersection(rest) else list(start.glob(rest))
-            wanted = Path.is_dir if wants_folder else _is_file
-            kept = [one for one in found if wanted(one)]
+            candidates = [start / last] if not _WILD.intersection(remaining) else list(start.glob(remaining))
+            is_match = Path.is_dir if wants_folder else _is_file
+            matches = [path for path in candidates if is_match(path)]
         except (OSError, ValueError):
             return []
-        shown = rest.startswith(".") or "/." in rest
+        include_hidden = remaining.startswith(".") or "/." in remaining
         return sorted(
-            self._relative(one)
-            for one in kept
-            if shown or not any(part.startswith(".") for part in one.relative_to(start).parts)
+            self._relative(path)
+            for path in matches
+            if include_hidden or not any(part.startswith(".") for part in path.relative_to(start).parts)
         )
 
     def program(self, name: str) -> tuple[str, ...] | None:
         """See `Source.program`."""
-        closed: Path | None = None
+        not_executable: Path | None = None
         for root in self.roots:
-            for place in _OWN_GRADERS:
-                files = sorted(one for one in (root / place).glob("*") if one.stem == name and one.is_file())
+            for subfolder in _OWN_GRADERS:
+                files = sorted(
+                    path for path in (root / subfolder).glob("*") if path.stem == name and path.is_file()
+                )
                 for file in files:
                     if file.suffix == ".py":
                         return ("python", self._relative(file))
                     if os.access(file, os.X_OK):
                         return (self._relative(file),)
-                    closed = closed or file
-        if closed is not None:
-            shown = self._relative(closed)
-            raise UsageError(f"The file {shown!r} is not executable. Run chmod +x on it, or name it NAME.py.")
+                    not_executable = not_executable or file
+        if not_executable is not None:
+            path = self._relative(not_executable)
+            raise UsageError(f"The file {path!r} is not executable. Run chmod +x on it, or name it NAME.py.")
         return None
 
     def _relative(self, file: Path | str) -> str:

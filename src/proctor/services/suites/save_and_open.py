@@ -1,4 +1,4 @@
-"""Suites by the words that users give: saved as versions, found in a store, opened from wherever they are."""
+"""Saves suites as versions in a store, and opens them by what users call them: files, folders or names."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from proctor.errors import SuiteError, UsageError, suggestion
 from proctor.model import Problem, Suite
 from proctor.protocols import SavedSuite, Source, Store, StoredCase, SuiteWriter
 from proctor.services.runs.config import Config
+from proctor.services.suites.builtin_suites import BUILTIN, TIERS, builtin, is_builtin
+from proctor.services.suites.file_source import source_of
 from proctor.services.suites.load import Loaded, load
-from proctor.services.suites.path_arguments import Located, Locator, NoSuchSuite
-from proctor.services.suites.suite_names import name_for
-from proctor.services.suites.suite_sources import BUILTIN, TIERS, builtin, is_builtin, source_of, versioned
+from proctor.services.suites.saved_names import check_name, name_for, versioned
+from proctor.services.suites.suite_argument import Located, Locator, NoSuchSuite
 from proctor.stores import STORES
 
-_NOTHING = Config()
+_EMPTY_CONFIG = Config()
 
 
 State = Literal["new", "same", "renewed", "earlier"]
-"""What saving came to: a new version; the current one, as it was or with other tags, metadata, order or
+"""What saving did: a new version; the current one, unchanged or with other tags, metadata, order or
 holdout; or an earlier one, which is current again."""
 
 
-class Saved(Struct, frozen=True, kw_only=True):
+class SaveResult(Struct, frozen=True, kw_only=True):
     """A suite that was saved."""
 
     path: str
@@ -41,12 +42,12 @@ class Saved(Struct, frozen=True, kw_only=True):
     """What is doubtful in its file."""
 
 
-class Opened(Struct, frozen=True, kw_only=True):
-    """A suite, until it is closed."""
+class OpenedSuite(Struct, frozen=True, kw_only=True):
+    """A suite that is open for reading."""
 
     suite: Suite
     cases: Callable[[], Iterator[StoredCase]]
-    """Reads its cases, in order and as often as one likes; nothing holds them all."""
+    """Reads its cases in order; can be called repeatedly, and never holds all of them."""
     problems: tuple[Problem, ...] = ()
     """What is doubtful in its file."""
     source: Source | None = None
@@ -54,7 +55,7 @@ class Opened(Struct, frozen=True, kw_only=True):
 
 
 def saving(store: Store, path: Path, name: str | None = None, others: Collection[Path] = ()) -> SuiteWriter:
-    """A writer that keeps the suite of a file under its name; a built-in one as `builtin:cheap`.
+    """Returns a writer that saves the suite of a file under its name; a built-in one as `builtin:cheap`.
 
     Its `keep` raises UsageError where the name is that of a built-in suite, and this is another one.
 
@@ -81,10 +82,10 @@ class Suites:
         self,
         store: Store | None,
         environ: Mapping[str, str],
-        config: Config = _NOTHING,
-        tell: Callable[[Located], None] = lambda _located: None,
+        config: Config = _EMPTY_CONFIG,
+        tell: Callable[[Located], None] = lambda _locate: None,
     ) -> None:
-        """Reads nothing yet.
+        """Takes the store and how suites are read.
 
         Args:
             store: where suites are saved and found; None where there is none.
@@ -97,8 +98,8 @@ class Suites:
         self._config = config
         self._tell = tell
 
-    def save(self, word: str, *, dialect: str | None = None, name: str | None = None) -> Iterator[Saved]:
-        """Save each suite of a word, one after the other.
+    def save(self, word: str, *, dialect: str | None = None, name: str | None = None) -> Iterator[SaveResult]:
+        """Saves each suite of a word, one after the other.
 
         Args:
             word: a file, a folder, a built-in suite, or the name of a file in `suites/`.
@@ -111,33 +112,33 @@ class Suites:
         """
         if self._store is None:
             raise ValueError("a suite is saved in a store")
-        paths = self._files(word, dialect)
+        paths = self._locate_files(word, dialect)
         if name is not None:
             check_name(name)
             if len(paths) > 1:
                 raise UsageError(
                     f"{word!r} is {len(paths)} suites, and only one can be {name!r}. Name one file."
                 )
-        wrong: list[Problem] = []
+        problems: list[Problem] = []
         for path in paths:
             before = self._store.versions()
             try:
-                loaded = self._load(path, dialect, saving(self._store, path, name, paths))
+                load_result = self._load(path, dialect, saving(self._store, path, name, paths))
             except SuiteError as error:
-                wrong.extend(error.problems)
+                problems.extend(error.problems)
                 continue
-            yield Saved(
-                path=loaded.path,
-                suite=loaded.suite,
-                state=state_of(loaded.suite, before),
-                problems=loaded.problems,
+            yield SaveResult(
+                path=load_result.path,
+                suite=load_result.suite,
+                state=save_state(load_result.suite, before),
+                problems=load_result.problems,
             )
-        if wrong:
-            raise SuiteError(wrong)
+        if problems:
+            raise SuiteError(problems)
 
     @contextmanager
-    def opened(self, word: str, *, dialect: str | None = None) -> Iterator[Opened]:
-        """A suite in a file or in the store, for as long as the block lasts.
+    def opened(self, word: str, *, dialect: str | None = None) -> Iterator[OpenedSuite]:
+        """Opens a suite in a file or in the store, for as long as the block lasts.
 
         Args:
             word: a file or folder, `NAME@v2` or `NAME@sha256:…`, a built-in suite, the name of a file in
@@ -151,12 +152,12 @@ class Suites:
         from tempfile import TemporaryDirectory  # with seven other modules, which no run needs
 
         try:
-            paths = self._located(word, dialect)
+            paths = self._locate(word, dialect)
         except NoSuchSuite as missing:
             suite = None if self._store is None else stored_suite(self._store, word)
             if suite is None or self._store is None:
                 raise UsageError(f"{missing}{self._stored_names(word)}") from None
-            yield Opened(suite=suite, cases=partial(self._store.cases, suite.content))
+            yield OpenedSuite(suite=suite, cases=partial(self._store.cases, suite.content))
             return
         if len(paths) > 1:
             names = ", ".join(path.as_posix() for path in paths)
@@ -164,17 +165,17 @@ class Suites:
         # A store of its own, as a suite can be larger than memory and its file is read only once.
         with (
             TemporaryDirectory(prefix="proctor-") as folder,
-            closing(STORES.get("sqlite")(str(Path(folder) / "suite.db"))) as aside,
+            closing(STORES.get("sqlite")(str(Path(folder) / "suite.db"))) as temporary_store,
         ):
-            loaded = self._load(paths[0], dialect, aside.saving())
-            yield Opened(
-                suite=replace(loaded.suite, version=None),
-                cases=partial(aside.cases, loaded.suite.content),
-                problems=loaded.problems,
-                source=self._source(paths[0]),
+            load_result = self._load(paths[0], dialect, temporary_store.saving())
+            yield OpenedSuite(
+                suite=replace(load_result.suite, version=None),
+                cases=partial(temporary_store.cases, load_result.suite.content),
+                problems=load_result.problems,
+                source=source_of(paths[0], self._environ, self._config.reading(paths[0])),
             )
 
-    def _located(self, word: str, dialect: str | None) -> tuple[Path, ...]:
+    def _locate(self, word: str, dialect: str | None) -> tuple[Path, ...]:
         located = Locator(
             is_saved=lambda name: self._store is not None and self._store.suite(name) is not None,
             environ=self._environ,
@@ -184,9 +185,9 @@ class Suites:
         self._tell(located)
         return located.paths
 
-    def _files(self, word: str, dialect: str | None) -> tuple[Path, ...]:
+    def _locate_files(self, word: str, dialect: str | None) -> tuple[Path, ...]:
         try:
-            return self._located(word, dialect)
+            return self._locate(word, dialect)
         except NoSuchSuite as missing:
             if self._store is not None and stored_suite(self._store, word) is not None:
                 raise UsageError(
@@ -195,13 +196,13 @@ class Suites:
             raise UsageError(str(missing)) from None
 
     def _load(self, path: Path, dialect: str | None, writer: SuiteWriter) -> Loaded:
-        """The suite of a file, which is right.
+        """Loads the suite of a file.
 
         Raises:
-            SuiteError: it is not.
+            SuiteError: it has errors.
         """
         try:
-            loaded = load(
+            load_result = load(
                 path,
                 dialect=dialect,
                 writer=writer,
@@ -210,20 +211,17 @@ class Suites:
             )
         finally:
             writer.drop()
-        if loaded.errors:
-            raise SuiteError(loaded.problems)
-        return loaded
-
-    def _source(self, path: Path) -> Source:
-        return source_of(path, self._environ, self._config.reading(path))
+        if load_result.errors:
+            raise SuiteError(load_result.problems)
+        return load_result
 
     def _stored_names(self, word: str) -> str:
-        names = [] if self._store is None else _names(self._store)
+        names = [] if self._store is None else _list_names(self._store)
         return f" In the store: {suggestion(word, names).removeprefix('Known are: ')}" if names else ""
 
 
 def check_builtin(name: str, digest: str) -> None:
-    """Refuse the name of a built-in suite for another one.
+    """Refuses the name of a built-in suite for another one.
 
     Raises:
         UsageError: the name begins with `builtin:`, and the digest is not that of the built-in suite.
@@ -242,54 +240,44 @@ def builtin_digest(tier: str) -> str | None:
 
 
 def stored_suite(store: Store, word: str) -> Suite | None:
-    """The suite that a word names in a store: `NAME`, `NAME@v2` or `NAME@sha256:…`; None when there is none.
+    """Finds a suite in a store by `NAME`, `NAME@v2` or `NAME@sha256:…`; None when there is none.
 
     Raises:
         UsageError: there is no such version of it.
         StoreError: more than one version fits; or the store cannot be read.
     """
-    whole = store.suite(word)
+    exact_match = store.suite(word)
     parts = versioned(word)
     if parts is None:
-        return whole
+        return exact_match
     name, version = parts
-    found = store.suite(name, version)
-    if found is None and whole is None:
-        known = store.versions(name)
-        if known:
-            raise UsageError(f"The suite {name!r} has no version {version!r}. It has {_listed(known)}.")
-        raise UsageError(f"There is no suite {name!r} in the store. {suggestion(name, _names(store))}")
-    return found or whole
+    suite = store.suite(name, version)
+    if suite is None and exact_match is None:
+        versions = store.versions(name)
+        if versions:
+            raise UsageError(
+                f"The suite {name!r} has no version {version!r}. It has {_list_versions(versions)}."
+            )
+        raise UsageError(f"There is no suite {name!r} in the store. {suggestion(name, _list_names(store))}")
+    return suite or exact_match
 
 
-def state_of(suite: Suite, before: list[SavedSuite]) -> State:
-    """What saving a suite came to, by the versions that were there before."""
+def save_state(suite: Suite, before: list[SavedSuite]) -> State:
+    """Returns what saving a suite did, from the versions that were there before."""
     version = suite.name, suite.version
-    was = next((one for one in before if (one.suite.name, one.suite.version) == version), None)
-    if was is None:
+    previous = next((saved for saved in before if (saved.suite.name, saved.suite.version) == version), None)
+    if previous is None:
         return "new"
-    if not was.current:
+    if not previous.current:
         return "earlier"
-    same = (was.suite.content, was.suite.split_rule) == (suite.content, suite.split_rule)
+    same = (previous.suite.content, previous.suite.split_rule) == (suite.content, suite.split_rule)
     return "same" if same else "renewed"
 
 
-def _names(store: Store) -> list[str]:
-    return sorted({one.suite.name for one in store.versions()})
+def _list_names(store: Store) -> list[str]:
+    return sorted({saved.suite.name for saved in store.versions()})
 
 
-def _listed(versions: list[SavedSuite]) -> str:
-    shown = [f"{one.suite.version} ({one.suite.digest[:19]})" for one in versions[-20:]]
-    return ", ".join(shown if len(shown) == len(versions) else ["…", *shown])
-
-
-def check_name(name: str) -> None:
-    """Check that a suite can be saved and found again under a name.
-
-    Raises:
-        UsageError: it cannot.
-    """
-    if name != name.strip() or not name.isprintable() or not name:
-        raise UsageError(f"{name!r} is no name for a suite. Give it one line without spaces around it.")
-    if versioned(name) is not None:
-        raise UsageError(f"{name!r} would be read as a version of a suite. Leave the part from `@` on out.")
+def _list_versions(versions: list[SavedSuite]) -> str:
+    labels = [f"{saved.suite.version} ({saved.suite.digest[:19]})" for saved in versions[-20:]]
+    return ", ".join(labels if len(labels) == len(versions) else ["…", *labels])

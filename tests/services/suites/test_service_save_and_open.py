@@ -12,8 +12,8 @@ import pytest
 
 from proctor.errors import StoreError, SuiteError, UsageError
 from proctor.services.suites.convert import MAIN, converted
-from proctor.services.suites.library import Saved, Suites, stored_suite
-from proctor.services.suites.path_arguments import Locator
+from proctor.services.suites.save_and_open import SaveResult, Suites, stored_suite
+from proctor.services.suites.suite_argument import Locator
 from proctor.stores.sqlite.store import SqliteStore
 
 Make = Callable[..., Any]
@@ -55,7 +55,7 @@ def test_the_first_is_v1_and_each_other_content_of_that_name_the_next(
 
 def test_what_was_saved_says_where_it_came_from(suites: Suites, suite: Make) -> None:
     (saved,) = suites.save(suite(("a", "?", "x"), name="deep/mine.jsonl"))
-    assert isinstance(saved, Saved)
+    assert isinstance(saved, SaveResult)
     assert (saved.path, saved.suite.name, saved.suite.case_count) == ("deep/mine.jsonl", "mine", 1)
 
 

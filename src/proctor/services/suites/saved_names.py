@@ -1,0 +1,124 @@
+"""The names under which suites are saved: which one a file gets, which are allowed, and `NAME@v2`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from proctor.errors import UsageError
+from proctor.model import Suite
+from proctor.protocols import Store
+
+_VERSION = re.compile(r"(.+)@(v[0-9]+|sha256:[0-9a-f]*)", re.DOTALL)
+
+
+def name_for(store: Store, path: Path, suite: Suite, others: Collection[Path] = ()) -> str:
+    """Chooses the name for the suite of a file; the store keeps it for that file from now on.
+
+    A file keeps the name that it was saved under. A new one gets the name of a file that is gone, that of a
+    suite with the same cases, or the shortest that no other file has.
+
+    Args:
+        store: where it is saved.
+        path: its file, or its folder.
+        suite: its header, with the name that the file gives it and its digest.
+        others: files that are saved by the same command.
+    """
+    file = os.path.abspath(path)  # noqa: PTH100  # a link is not followed
+    names = names_of(path, suite.name)
+    earlier = store.names_from(file)
+    previous = next((name for name in names if name in earlier), None)
+    if previous is not None:
+        return previous
+    for name in names:
+        if _has_suite(store, name, suite) and _claim(store, name, file):
+            return name
+    taken_names = _ambiguous_names(path, suite.name, others)
+    for name in names:
+        if name in taken_names:
+            continue
+        if _claim(store, name, file) or _has_suite(store, name, suite):
+            return name
+        taken_names |= set(names_of(Path(store.origin(name) or file), suite.name)) - {
+            _path_from_working_folder(path, suite.name)
+        }
+    return suite.name
+
+
+def names_of(path: Path, name: str) -> list[str]:
+    """The names that a file may have: `tests`, `a/tests` and so on, then the same with its ending.
+
+    Args:
+        path: the file, or the folder of a suite that is one.
+        name: the name of its suite; where it is neither the file's nor its folder's, there are none.
+    """
+    parts = _split_path(path, name)
+    if parts is None:
+        return []
+    folders, full_name = parts[0].parts[1:], parts[1]
+    return [
+        "/".join((*folders[start:], last))
+        for last in dict.fromkeys((name, full_name))
+        for start in range(len(folders), -1, -1)
+    ]
+
+
+def _split_path(path: Path, name: str) -> tuple[Path, str] | None:
+    """The folder in which a file, or the folder whose name it has, lies; and what that is called in full."""
+    path = Path(os.path.abspath(path))  # noqa: PTH100
+    if name in (path.name, path.stem, path.stem.removesuffix(".eval")):
+        return path.parent, path.name
+    return (path.parent.parent, f"{name}/{path.name}") if name == path.parent.name else None
+
+
+def _claim(store: Store, name: str, file: str) -> bool:
+    """Whether a name is the file's from now on: it was no file's, or that of one that is gone."""
+    origin = store.origin(name)
+    if origin is not None and os.path.lexists(origin):
+        return False
+    store.claim_name(name, file)
+    return True
+
+
+def _has_suite(store: Store, name: str, suite: Suite) -> bool:
+    return any(saved.suite.digest == suite.digest for saved in store.versions(name))
+
+
+def _ambiguous_names(path: Path, name: str, others: Collection[Path]) -> set[str]:
+    """Returns the names that could be other files' as well, without the path from the working folder."""
+    other_files = [other for other in others if other != path]
+    candidates = {candidate for other in other_files for candidate in names_of(other, name)}
+    own_name = _path_from_working_folder(path, name)
+    return (
+        candidates
+        if own_name in {_path_from_working_folder(other, name) for other in other_files}
+        else candidates - {own_name}
+    )
+
+
+def _path_from_working_folder(path: Path, name: str) -> str | None:
+    """The name that has all folders from the working one on; None for a file that is elsewhere."""
+    parts, working_folder = _split_path(path, name), Path.cwd()
+    if parts is None or not parts[0].is_relative_to(working_folder):
+        return None
+    return (parts[0].relative_to(working_folder) / name).as_posix()
+
+
+def versioned(word: str) -> tuple[str, str] | None:
+    """The name and the version in `NAME@v2` or `NAME@sha256:…`; None for any other word."""
+    match = _VERSION.fullmatch(word)
+    return None if match is None else (match[1], match[2])
+
+
+def check_name(name: str) -> None:
+    """Checks that a suite can be saved and found again under a name.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if name != name.strip() or not name.isprintable() or not name:
+        raise UsageError(f"{name!r} is no name for a suite. Give it one line without spaces around it.")
+    if versioned(name) is not None:
+        raise UsageError(f"{name!r} would be read as a version of a suite. Leave the part from `@` on out.")
