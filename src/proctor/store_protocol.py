@@ -59,6 +59,23 @@ class Answered(Struct, frozen=True, kw_only=True):
     case: Case
 
 
+class CaseInRun(Struct, frozen=True, kw_only=True):
+    """The case at one position of a suite, and its trials in one run."""
+
+    case: StoredCase
+    trials: tuple[StoredTrial, ...]
+    """In order of repeat."""
+
+
+class SameCaseElsewhere(Struct, frozen=True, kw_only=True):
+    """Another run that sent the same case."""
+
+    run: Run
+    position: int
+    verdicts: tuple[Verdict | None, ...]
+    """One a repeat; None for one that waits for its judges."""
+
+
 class KeptLabel(Struct, frozen=True, kw_only=True):
     """A label of a stored answer."""
 
@@ -107,6 +124,30 @@ class SuiteWriter(Protocol):
         """Forget what was added. Safe to call at any time, also after `keep`."""
 
 
+class AnswerCache(Protocol):
+    """Answers of targets by all that they depend on, for later runs; it does not know what is in them."""
+
+    def get(self, key: bytes) -> tuple[bytes | None, str] | None:
+        """What was put under that key: an answer, or why there is none; None when nothing was."""
+
+    def earlier(self, about: str) -> list[bytes]:
+        """The parts of what earlier commands put about that, newest first."""
+
+    def put(self, key: bytes, about: str, parts: bytes, value: bytes | None, why_not: str) -> None:
+        """Keeps an answer, or why there is none, which never replaces an answer.
+
+        Args:
+            key: of all that the answer depends on.
+            about: what `earlier` finds it by.
+            parts: what `earlier` returns.
+            value: the answer; None for none.
+            why_not: why there is none.
+        """
+
+    def close(self) -> None:
+        """Writes what waits, and releases everything. Safe to call twice."""
+
+
 class Store(Protocol):
     """Keeps suites, runs and trials.
 
@@ -116,6 +157,9 @@ class Store(Protocol):
     While another process holds the lock, every method waits: for 30 s, or since `protect` for as long as it
     takes. `arrived` and `record` never wait for a lock unless very much waits already.
     """
+
+    is_durable: bool
+    """Whether it is still there when this process has ended."""
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
         """Tell in a sentence when a method has waited for another process's lock for 2 s."""
@@ -254,6 +298,21 @@ class Store(Protocol):
         Nothing holds them all; only those of one run where it is given.
         """
 
+    def case_in_run(self, run: Run, position: int) -> CaseInRun | None:
+        """The case at a position of a run's suite, with its trials; None for a position past the end.
+
+        Reads by keys, however many trials the run has.
+        """
+
+    def find_position(self, run: Run, sent: str, case_id: str) -> int | None:
+        """The position of the case with that digest of what is sent, in the suite of a run; None for none.
+
+        Where several cases send the same, it is the one with that id, else the first.
+        """
+
+    def same_case_elsewhere(self, run: Run, sent: str, limit: int) -> list[SameCaseElsewhere]:
+        """The newest other runs of a suite of the same name that sent the same; at most `limit`."""
+
     def delete(self, run_id: str) -> None:
         """Forget a run and its trials; the version of the suite stays, and so do labels of its answers."""
 
@@ -296,6 +355,19 @@ class Store(Protocol):
 
     def labelled(self) -> dict[str, int]:
         """How many answers of each run have a label, by the run's id; deleted runs' included."""
+
+    def open_answer_cache(self, notify: Callable[[str], None] = ...) -> AnswerCache:
+        """The cache of answers that lies beside the store; close it after use.
+
+        Args:
+            notify: called with a sentence when the cache is damaged or cannot be used; no run stops for that.
+        """
+
+    def count_unused_rows(self) -> dict[str, int]:
+        """How many rows of each kind nothing refers to; kinds of which there are none are left out."""
+
+    def delete_unused_rows(self) -> None:
+        """Deletes them, without blocking other processes for long."""
 
     def close(self) -> None:
         """Flush and release everything. Safe to call twice."""

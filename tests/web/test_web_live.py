@@ -57,7 +57,7 @@ def ten(site: Site) -> Iterator[None]:
         list(Suites(store, {}).save("ten.jsonl"))
     yield
     (site.folder / "go").touch()
-    for path in (site.store_path.parent / "starts").glob("*.json"):
+    for path in (site.location.folder / "starts").glob("*.json"):
         start = children_of(site).find(path.stem)
         if start is not None and children_of(site).is_alive(start):
             os.kill(start.pid, signal.SIGKILL)
@@ -235,7 +235,9 @@ def test_nothing_is_sent_while_nothing_changes_but_a_comment(
 
 def test_a_run_of_the_command_line_is_followed_and_stopped(server: Any, follow: Follow, site: Site) -> None:
     command = [sys.executable, "-m", "proctor", "run", "--saved=ten", "--target=gated", "--concurrency=2"]
-    child = subprocess.Popen([*command, "--quiet", f"--store={site.store_path}"], stderr=subprocess.PIPE)
+    child = subprocess.Popen(
+        [*command, "--quiet", f"--store={site.location.address}"], stderr=subprocess.PIPE
+    )
     try:
         run = the_run(site)
         stream = follow(f"/runs/{run.id}/events")
@@ -341,7 +343,7 @@ def test_a_server_that_is_started_later_knows_what_goes_on(server: Any, site: Si
     group = begin(server)
     run = the_run(site)
     wait_until(lambda: done_of(site, run.id) == 3)
-    later = Children(Site(site.store_path, folder=site.folder))
+    later = Children(Site(site.location.address, folder=site.folder))
     start = later.find(group)
     assert start is not None
     assert later.is_alive(start)

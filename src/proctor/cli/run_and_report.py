@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proctor.cli.echo import say, say_json
-from proctor.cli.options import open_store, show, store_path
+from proctor.cli.options import open_store, show, store_location
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, SuiteError
 from proctor.reports.problems import lines_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from proctor.cli.attest_after_run import Attested
+    from proctor.protocols import Store
 
 _MAX_BLOCKED_S = 1.0
 """How long code may keep the event loop from handling a signal."""
@@ -63,7 +64,7 @@ def make_and_tell(
     progress = Progress(quiet=quiet, say=_say_apart if plain else lambda _line: None)
     try:
         with open_store(store, writes=True) as opened:
-            session = Session(opened, os.environ, progress, folder=store_path(store).parent)
+            session = Session(opened, os.environ, progress, folder=store_location(store).folder)
             # What a function of the user's prints is no part of a report.
             with nullcontext() if plain else redirect_stdout(sys.stderr):
                 done = run_session(session, request, progress)
@@ -77,7 +78,7 @@ def make_and_tell(
                     runs[-1] = looked_at(opened, runs[-1], reveal=opens)
                 if plain:
                     show(chain([""] * (len(runs) > 1), console.lines(runs[-1])))
-                _tell_of_rest(runs[-1], store)
+                _tell_of_rest(runs[-1], opened, store)
             if plain and len(runs) > 1:
                 show(chain([""], console.together(runs)))
             for path in outputs:
@@ -99,13 +100,16 @@ def _say_apart(line: str) -> None:
     say(line + "\n")
 
 
-def _tell_of_rest(run: Reported, given_store: str | None) -> None:
+def _tell_of_rest(run: Reported, opened: Store, given_store: str | None) -> None:
     """How to go on with a run that was stopped."""
     if run.run.status == "interrupted":
         store = f" --store {shlex.quote(given_store)}" if given_store else ""
         kept = run.tally.all.total
         if run.run.stopped:
             say(f"proctor: error: {run.run.stopped}", err=True)
+        if not opened.is_durable:
+            say(f"Stopped after {kept:,} of {run.run.planned:,} trials. The store was in memory.", err=True)
+            return
         say(
             f"Stopped: {kept:,} of {run.run.planned:,} trials are kept. "
             f"Continue with: proctor run --resume={run.run.id}{store}",

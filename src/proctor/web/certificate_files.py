@@ -246,7 +246,7 @@ def make_public(site: Site, run: Run, key: str | None, told: Told) -> Kept:
 
 
 def _folder(site: Site) -> Path:
-    return site.store_path.parent / "certificates"
+    return site.location.folder / "certificates"
 
 
 def _new_folder(site: Site, run: Run) -> Path:
@@ -280,7 +280,7 @@ def _swap(made: Path, place: Path) -> None:
 
 
 def _always(site: Site) -> list[str]:
-    return [f"--store={site.store_path}", f"--keys={keys_folder(site.environ)}"]
+    return [f"--store={site.location.address}", f"--keys={keys_folder(site.environ)}"]
 
 
 def _signed(key: str | None) -> list[str]:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +13,7 @@ from starlette.requests import HTTPConnection
 
 from proctor.protocols import Store
 from proctor.services.runs.config import Config
-from proctor.stores import STORES
+from proctor.stores import DEFAULT_STORE, locate_store, move_address
 from proctor.web.browser_sessions import Visitors
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class Site:
 
     def __init__(
         self,
-        store_path: Path,
+        store: str | Path,
         *,
         folder: Path | None = None,
         environ: Mapping[str, str] | None = None,
@@ -40,14 +39,14 @@ class Site:
         """Opens nothing yet.
 
         Args:
-            store_path: the store's file; it is made when something is first kept.
+            store: the address of the store; it is made when something is first kept.
             folder: the project; None is the working directory. Only what is there is offered by name.
             environ: where keys come from; None is this process's.
             config: what the project's `proctor.toml` says of reading suites.
             token: what visitors must show; None lets everybody in who reaches the server.
         """
         self.folder = (folder or Path.cwd()).absolute()
-        self.store_path = store_path.absolute()
+        self.location = locate_store(move_address(str(store), Path.cwd(), absolute=True))
         self.environ = os.environ if environ is None else environ
         self.config = config
         self.token = token
@@ -66,11 +65,16 @@ class Site:
     @property
     def store_words(self) -> tuple[str, ...]:
         """The flag by which a command in this folder finds the same store; none where it does anyway."""
-        usual = self.folder / ".proctor" / "proctor.db"
-        if self.store_path == usual and not self.environ.get("PROCTOR_STORE"):
+        address = self.location.address
+        if address == str(self.folder / DEFAULT_STORE) and not self.environ.get("PROCTOR_STORE"):
             return ()
-        inside = self.store_path.is_relative_to(self.folder)
-        return (f"--store={os.path.relpath(self.store_path, self.folder) if inside else self.store_path}",)
+        is_inside = Path(address).is_relative_to(self.folder)
+        return (f"--store={os.path.relpath(address, self.folder) if is_inside else address}",)
+
+    @property
+    def store_name(self) -> str:
+        """What pages call the store."""
+        return Path(self.location.address).name
 
     @contextmanager
     def store(self) -> Iterator[Store]:
@@ -79,7 +83,7 @@ class Site:
         Raises:
             StoreError: it cannot be used.
         """
-        store = STORES.get("sqlite")(str(self.store_path))
+        store = self.location.open_store()
         try:
             yield store
         finally:
@@ -96,17 +100,7 @@ class Site:
     @property
     def catalogue(self) -> Catalogue:
         """What is looked through quickly."""
-        return self.shared("catalogue", self._make_catalogue)
-
-    def _make_catalogue(self) -> Catalogue:
-        """A catalogue beside the store, or beside none where the store cannot be written."""
-        from proctor.stores.catalogue.database import Catalogue
-        from proctor.stores.sqlite.connection import is_writable
-
-        if is_writable(str(self.store_path)):
-            return Catalogue(f"{self.store_path}-catalogue")
-        folder = self.shared("catalogue folder", lambda: TemporaryDirectory(prefix="proctor-catalogue-"))
-        return Catalogue(str(Path(folder.name) / "catalogue"))
+        return self.shared("catalogue", self.location.open_catalogue)
 
     @property
     def cataloguer(self) -> Cataloguer:

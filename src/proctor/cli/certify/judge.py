@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from proctor.cli.certify.output import reach_of
 from proctor.cli.echo import say_json, tell
-from proctor.cli.options import open_store, show, store_path
+from proctor.cli.options import open_store, show, store_location
 from proctor.cli.output_files import check_outputs, drawn, ending_of, write_output
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, UsageError
@@ -60,7 +60,7 @@ def certify_judge(**given: Any) -> int:
     outputs: Sequence[str] = given["outputs"]
     check_outputs(outputs)
     in_file = None if given["labels"] is None else read_labels(given["labels"])
-    if in_file is None and given["run"] is None and not store_path(given["store"]).exists():
+    if in_file is None and given["run"] is None and not store_location(given["store"]).exists():
         raise no_labels(None)
     with open_store(given["store"], must_exist=given["run"] is not None, writes=True) as store:
         labels = in_file or stored_labels(store, None if given["run"] is None else store.run(given["run"]))

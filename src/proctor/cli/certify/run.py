@@ -15,7 +15,7 @@ from proctor.certification import MIN_CASES, Terms
 from proctor.cli.certify.output import Certificate, check_outside, check_url, give
 from proctor.cli.commands.attest import is_bundle, name_of, own_key
 from proctor.cli.echo import tell
-from proctor.cli.options import keys_path, open_store, store_path
+from proctor.cli.options import keys_path, open_store, store_location
 from proctor.cli.output_files import check_outputs
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Run
@@ -105,7 +105,7 @@ def _give(certified: Certified, given: dict[str, Any], bundle: Path | None) -> N
 @contextmanager
 def _store_if_there(given: str | None) -> Iterator[Store | None]:
     """The store, if there is one: a bundle needs none."""
-    if not store_path(given).exists():
+    if not store_location(given).exists():
         yield None
         return
     with open_store(given) as store:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from proctor.cli.config_defaults import config_of
 from proctor.cli.echo import say, say_document
-from proctor.cli.options import open_store, show, store_option, store_path
+from proctor.cli.options import open_store, show, store_location, store_option
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Problem
 from proctor.plurals import counted
@@ -44,7 +44,7 @@ def command(
     """
     with ExitStack() as stack:
         named = click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE
-        stored = named or store_path(store).exists()
+        stored = named or store_location(store).exists()
         kept = stack.enter_context(open_store(store, must_exist=True)) if stored else None
         opened = stack.enter_context(Suites(kept, os.environ, config_of()).opened(suite, dialect=dialect))
         _tell(opened.problems)

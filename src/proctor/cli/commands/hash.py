@@ -7,7 +7,7 @@ import os
 import click
 
 from proctor.cli.config_defaults import config_of
-from proctor.cli.options import is_saved, open_store, show, store_option, store_path, tell_located
+from proctor.cli.options import is_saved, open_store, show, store_location, store_option, tell_located
 from proctor.codec import hash_text
 from proctor.dialects.shared.json_arrays import lines_of
 from proctor.errors import SuiteError
@@ -50,7 +50,7 @@ def _stored(word: str, store: str | None, missing: NoSuchSuite) -> str:
     """The hash of a saved suite, or else its digest; raises what is given where there is no such suite."""
     from proctor.services.suites.library import stored_suite
 
-    if not store_path(store).exists():
+    if not store_location(store).exists():
         raise missing
     with open_store(store) as opened:
         suite = stored_suite(opened, word)

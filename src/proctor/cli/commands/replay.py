@@ -17,8 +17,8 @@ from proctor.cli.options import (
     max_answer_bytes_option,
     open_store,
     show,
+    store_location,
     store_option,
-    store_path,
 )
 from proctor.cli.output_files import check_outputs, ending_of, write_output
 from proctor.cli.progress import Progress
@@ -87,7 +87,7 @@ def _replay(bundle: str, who: Who, given: dict[str, Any]) -> int:
     try:
         with open_store(given["store"], writes=True) as store:
             asked = asking(store, Path(bundle), wants, who, progress.tell)
-            session = Session(store, os.environ, progress, folder=store_path(given["store"]).parent)
+            session = Session(store, os.environ, progress, folder=store_location(given["store"]).folder)
             with nullcontext() if plain else redirect_stdout(sys.stderr):
                 (done,) = run_session(session, asked.request, progress)
             if done.run.status != "finished":

@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,15 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from proctor.cli.echo import say, say_json, say_line, tell
-from proctor.cli.options import open_store, show, store_option, store_path
+from proctor.cli.options import open_store, show, store_location, store_option
 from proctor.errors import ExitCode, UsageError
 from proctor.plurals import counted, format_size
 from proctor.services.progress_lines import telling
 
 if TYPE_CHECKING:
     from proctor.services.store_cleanup import Garbage
-    from proctor.stores.sqlite.integrity import StoreReport
-    from proctor.stores.sqlite.salvage import SalvageResult
+    from proctor.stores.location import SalvageResult, StoreFiles, StoreReport
 
 
 @click.group("store")
@@ -31,6 +29,20 @@ def command() -> None:
 
     The store is one SQLite file: --store PATH, else $PROCTOR_STORE, else the project's own.
     """
+
+
+def _store_files(address: str | None) -> StoreFiles:
+    """What can be done with the files of a store.
+
+    Raises:
+        UsageError: it has none.
+    """
+    location = store_location(address)
+    if location.files is None:
+        raise UsageError(
+            f"The store {location.address} has no file to check, back up or repair. Name one with --store."
+        )
+    return location.files
 
 
 @command.command("check")
@@ -42,9 +54,7 @@ def check(as_json: bool, store: str | None) -> int:
     Exits with 0 when the store is sound, 1 when something is wrong, and 4 when it cannot be read at all.
     Changes nothing; runs may continue meanwhile.
     """
-    from proctor.stores.sqlite.integrity import check_store
-
-    report = check_store(str(store_path(store)), telling(tell, "rows checked"))
+    report = _store_files(store).check(telling(tell, "rows checked"))
     code = ExitCode.FAILED if report.problems else ExitCode.OK
     if as_json:
         say_json(_report_json(report, code))
@@ -85,10 +95,8 @@ def backup(file: str, store: str | None) -> None:
     Runs may continue meanwhile: the copy is the store as it was at one moment. FILE appears when the copy is
     checked and complete on disk. To go back to it, name it with --store, or put it in the store's place.
     """
-    from proctor.stores.sqlite.backup import back_up
-
     to = Path(file)
-    rows = back_up(str(store_path(store)), to, telling(tell, "pages copied"))
+    rows = _store_files(store).back_up(to, telling(tell, "pages copied"))
     totals = ", ".join(counted(rows.get(name, 0), noun) for name, noun in _COUNTED.items())
     say_line(f"Backed up to {file}: {totals}, {format_size(to.stat().st_size)}.", err=True)
 
@@ -104,12 +112,7 @@ def repair(newfile: str, as_json: bool, store: str | None) -> int:
     damaged store is not changed. A run that lost trials is unfinished in the new store; `run --resume`
     completes it. Exits with 0 when nothing is known to be lost, else with 1.
     """
-    from proctor.stores.sqlite.salvage import salvage
-
-    path = store_path(store)
-    if not os.path.lexists(path):
-        raise UsageError(f"There is no store at {path}. Name one with --store.")
-    result = salvage(path, Path(newfile), telling(tell, "pages read"))
+    result = _store_files(store).repair(Path(newfile), telling(tell, "pages read"))
     code = ExitCode.FAILED if result.lost or result.runs or result.suites else ExitCode.OK
     if as_json:
         runs = [{"run": run, "trials": there, "planned": planned} for run, there, planned in result.runs]
@@ -163,15 +166,11 @@ def collect(yes: bool, dry_run: bool, only: tuple[str, ...], as_json: bool, stor
     that nothing refers to. What a running process may be using is never removed.
     """
     from proctor.services.store_cleanup import KINDS, find_garbage
-    from proctor.stores import STORES
 
     if yes and dry_run:
         raise UsageError("--dry-run removes nothing, and --yes does. Give one of them.")
-    path = store_path(store)
     with open_store(store, must_exist=True, writes=not dry_run) as opened:
-        garbage = find_garbage(
-            opened, path, os.environ, lambda: closing(STORES.get("sqlite")(f"{path}-trash"))
-        )
+        garbage = find_garbage(opened, store_location(store), os.environ)
         items = [item for item in garbage if item.kind in (only or KINDS)]
         if not as_json:
             show(_garbage_lines(items))

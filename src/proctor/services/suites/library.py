@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Literal
@@ -19,7 +19,7 @@ from proctor.services.suites.load import Loaded, load
 from proctor.services.suites.path_arguments import Located, Locator, NoSuchSuite
 from proctor.services.suites.suite_names import name_for
 from proctor.services.suites.suite_sources import BUILTIN, TIERS, builtin, is_builtin, source_of, versioned
-from proctor.stores import STORES
+from proctor.stores import open_temporary_store
 
 _NOTHING = Config()
 
@@ -148,8 +148,6 @@ class Suites:
             SuiteError: its file is wrong; carries every problem.
             UsageError: there is no such suite, or more than one.
         """
-        from tempfile import TemporaryDirectory  # with seven other modules, which no run needs
-
         try:
             paths = self._located(word, dialect)
         except NoSuchSuite as missing:
@@ -163,8 +161,7 @@ class Suites:
             raise UsageError(f"{word!r} is {len(paths)} suites: {names}. Name one of them.")
         # A store of its own, as a suite can be larger than memory and its file is read only once.
         with (
-            TemporaryDirectory(prefix="proctor-") as folder,
-            closing(STORES.get("sqlite")(str(Path(folder) / "suite.db"))) as aside,
+            open_temporary_store() as aside,
         ):
             loaded = self._load(paths[0], dialect, aside.saving())
             yield Opened(

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -72,13 +73,15 @@ class Connection:
 class Catalogue:
     """Looks through the trials of runs; see this module."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, open_connection: Callable[[], sqlite3.Connection] | None = None) -> None:
         """Opens nothing yet.
 
         Args:
             path: the file; it is made when it is first used.
+            open_connection: opens the database, where that is no file; `path` is then only for messages.
         """
-        self.path = str(Path(path).absolute())
+        self.path = path if open_connection else str(Path(path).absolute())
+        self._connect = open_connection or partial(connect, self.path)
         self._free: list[Connection] = []
         self._lock = Lock()
 
@@ -225,7 +228,7 @@ class Catalogue:
     def _opened(self) -> Connection:
         for left in (1, 0):
             try:
-                db = connect(self.path)
+                db = self._connect()
                 try:
                     _prepare(self.path, db)
                 except BaseException:

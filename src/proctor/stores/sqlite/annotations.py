@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from datetime import UTC, datetime
 from functools import partial
 
@@ -10,25 +9,16 @@ from proctor.codec import decode, encode
 from proctor.errors import StoreError
 from proctor.model import Calibration, Label, Look
 from proctor.protocols import KeptLabel
+from proctor.stores.sqlite.case_queries import CaseQueries
 from proctor.stores.sqlite.connection import as_store_errors, is_read_only
-from proctor.stores.sqlite.transactions import made
+from proctor.stores.sqlite.transactions import decode_row
 
 _NEWEST = "SELECT max(number) FROM labels {} GROUP BY run, case_id, repeat, by"
 """The numbers of the labels that count: of each answer the newest one of each person."""
 
 
-class BesideRuns:
+class AnnotationTables(CaseQueries):
     """The part of a store that outlives its runs: nothing here is deleted with one."""
-
-    def __init__(self, path: str, db: sqlite3.Connection) -> None:
-        """Reads nothing yet.
-
-        Args:
-            path: the store's file, for messages.
-            db: a connection to it.
-        """
-        self.path = path
-        self._db = db
 
     # --- judges ---
 
@@ -46,7 +36,7 @@ class BesideRuns:
             rows = self._db.execute(
                 "SELECT body FROM calibrations WHERE judge = ? ORDER BY key", (judge,)
             ).fetchall()
-        return [made(self.path, partial(decode, body, Calibration)) for (body,) in rows]
+        return [decode_row(self.path, partial(decode, body, Calibration)) for (body,) in rows]
 
     # --- looks ---
 
@@ -71,7 +61,7 @@ class BesideRuns:
             rows = self._db.execute(
                 "SELECT body FROM looks WHERE suite = ? ORDER BY key", (suite_digest,)
             ).fetchall()
-        return [made(self.path, partial(decode, body, Look)) for (body,) in rows]
+        return [decode_row(self.path, partial(decode, body, Look)) for (body,) in rows]
 
     # --- labels ---
 
@@ -102,7 +92,7 @@ class BesideRuns:
                 "ORDER BY number",
                 values,
             ).fetchall()
-        return [made(self.path, partial(_kept_label, *row)) for row in rows]
+        return [decode_row(self.path, partial(_kept_label, *row)) for row in rows]
 
     def labelled(self) -> dict[str, int]:
         """How many answers of each run have a label, by the run's id."""

@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from proctor.errors import StoreError, UsageError
+from proctor.stores.location import Progress
 from proctor.stores.sqlite.connection import REMEDY, as_store_errors, open_as_is
-from proctor.stores.sqlite.file_copy import Progress, copy_store, count_rows
+from proctor.stores.sqlite.file_copy import copy_store, count_rows
 
 
 def back_up(path: str, to: Path, on_progress: Progress = lambda _done, _total: None) -> dict[str, int]:

@@ -231,7 +231,22 @@ def connect(path: str, lock_wait: LockWait | None = None) -> Connection:
         from proctor.stores.sqlite.read_only import connect_read_only
 
         return connect_read_only(name, _connect)
-    db = _connect(name)
+    return _set_up(_connect(name), lock_wait)
+
+
+def connect_to_memory(uri: str, lock_wait: LockWait | None = None) -> Connection:
+    """One more connection to a database in memory, which lasts as long as one of its connections.
+
+    Args:
+        uri: `file:/NAME?vfs=memdb`; every connection of this process to that name sees the same rows.
+        lock_wait: as for `opened`.
+    """
+    db = _set_up(_connect(uri, uri=True), lock_wait)
+    db.execute("PRAGMA temp_store = MEMORY")
+    return db
+
+
+def _set_up(db: Connection, lock_wait: LockWait | None) -> Connection:
     db.lock_wait = lock_wait or LockWait()
     try:
         db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-Progress = Callable[[int, int], None]
-"""Told how many pages are done of how many."""
+from proctor.stores.location import Progress
+
 Verify = Callable[[Path, dict[str, int]], None]
 """Checks a file that should have these numbers of rows by table; raises where it has not."""
 

@@ -12,16 +12,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from msgspec import DecodeError, Struct
+from msgspec import DecodeError
 
 from proctor.codec import decode
 from proctor.model import Calibration, Case, Label, Look, Run, Suite, Trial, Verdict
 from proctor.plurals import counted, listed
+from proctor.stores.location import Progress, StoreProblem, StoreReport
 from proctor.stores.sqlite.connection import as_store_errors, open_as_is
 from proctor.stores.sqlite.file_copy import count_rows
 from proctor.stores.sqlite.migrations import MIGRATIONS
 from proctor.stores.sqlite.orphan_rows import count_leftovers
-from proctor.stores.sqlite.run_locks import Claims
+from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.suite_staging import IS_UNFINISHED
 
 MAX_FAULTS = 100
@@ -42,32 +43,6 @@ _BODIES: dict[str, type] = {
 }
 _SIBLINGS = ("", "-wal", "-shm", "-claims", "-catalogue", "-trash")
 
-Progress = Callable[[int, int], None]
-"""Told how many rows are read of how many."""
-
-
-class StoreProblem(Struct, frozen=True, kw_only=True):
-    """Something that is wrong with a store."""
-
-    code: str
-    """`file`, `row`, `case`, `suite`, `trial` or `run`."""
-    message: str
-    remedy: str
-
-
-class StoreReport(Struct, frozen=True, kw_only=True):
-    """The result of a check."""
-
-    path: str
-    version: int
-    problems: tuple[StoreProblem, ...]
-    notes: tuple[str, ...]
-    """What is no fault, and good to know: runs that were cut short, leftovers."""
-    rows: dict[str, int]
-    """How many rows each table has; empty where the file cannot be read so far."""
-    sizes: dict[str, int]
-    """The bytes of each file of the store, by its name."""
-
 
 def check_store(path: str, on_progress: Progress = lambda _done, _total: None) -> StoreReport:
     """Check a store.
@@ -79,7 +54,7 @@ def check_store(path: str, on_progress: Progress = lambda _done, _total: None) -
     Raises:
         StoreError: there is none, or it cannot be read at all.
     """
-    with closing(open_as_is(path)) as db, closing(Claims(path)) as claims:
+    with closing(open_as_is(path)) as db, closing(RunLocks(path)) as run_locks:
         with as_store_errors(path):
             db.execute("BEGIN")
             (version,) = db.execute("PRAGMA user_version").fetchone()
@@ -92,7 +67,7 @@ def check_store(path: str, on_progress: Progress = lambda _done, _total: None) -
                 f"{len(MIGRATIONS)} after a backup. Its rows were not checked."
             )
         else:
-            check = _RowCheck(db, claims, on_progress)
+            check = _RowCheck(db, run_locks, on_progress)
             try:
                 rows = count_rows(db)
                 problems += check.problems(rows)
@@ -129,9 +104,9 @@ def _check_file(db: sqlite3.Connection) -> Iterator[StoreProblem]:
 class _RowCheck:
     """What Proctor relies on in the rows of a store."""
 
-    def __init__(self, db: sqlite3.Connection, claims: Claims, on_progress: Progress) -> None:
+    def __init__(self, db: sqlite3.Connection, run_locks: RunLocks, on_progress: Progress) -> None:
         self._db = db
-        self._claims = claims
+        self._run_locks = run_locks
         self._on_progress = on_progress
         self._done = 0
 
@@ -147,12 +122,12 @@ class _RowCheck:
     def notes(self) -> Iterator[str]:
         """What is no fault."""
         for key, run_id, there, planned in self._unfinished():
-            if not self._claims.claimed(key):
+            if not self._run_locks.is_locked(key):
                 yield (
                     f"Run {run_id} is unfinished: it has {there:,} of {counted(planned, 'trial')}. "
                     f"`proctor run --resume={run_id}` completes it."
                 )
-        for noun, count in count_leftovers(self._db, self._claims).items():
+        for noun, count in count_leftovers(self._db, self._run_locks).items():
             yield f"Not in use: {counted(count, noun)}. `proctor store gc` removes them."
 
     def _check_bodies(self, table: str, kind: type, total: int) -> Iterator[StoreProblem]:

@@ -12,7 +12,7 @@ from proctor.codec import decode
 from proctor.model import Case, Trial, Verdict
 from proctor.protocols import Followed
 from proctor.stores.sqlite.connection import as_store_errors
-from proctor.stores.sqlite.transactions import made, page
+from proctor.stores.sqlite.transactions import decode_row, page
 
 _MANY = 5000
 """So many turns are looked up at once: from the index alone, which has no order by them."""
@@ -57,7 +57,7 @@ def changed(
                 rows = page(cursor, 2)
                 cursor.close()
             for row in rows:
-                yield made(path, partial(_followed, *row))
+                yield decode_row(path, partial(_followed, *row))
             some = [turn for turn in some if rows and turn > rows[-1][0]]
 
 

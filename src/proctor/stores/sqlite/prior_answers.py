@@ -10,7 +10,7 @@ from proctor.codec import decode
 from proctor.model import Case, Trial, Verdict
 from proctor.protocols import Answered
 from proctor.stores.sqlite.connection import as_store_errors
-from proctor.stores.sqlite.transactions import made
+from proctor.stores.sqlite.transactions import decode_row
 
 _PLACES = """SELECT runs.key, runs.id, suite_cases.position, suite_cases.digest
     FROM suite_cases JOIN contents ON contents.key = suite_cases.suite
@@ -40,11 +40,11 @@ def answered(
         with as_store_errors(path):
             rows = db.execute(_TRIALS, (run, position)).fetchall()
             body = db.execute(_CASE, (digest,)).fetchone() if rows else None
-        case = made(path, partial(_case, body)) if rows else None
+        case = decode_row(path, partial(_case, body)) if rows else None
         for verdict, trial_body in rows:
-            trial = made(path, partial(decode, trial_body, Trial))
+            trial = decode_row(path, partial(decode, trial_body, Trial))
             if case is not None and trial.output is not None:
-                said = None if verdict is None else made(path, partial(Verdict, verdict))
+                said = None if verdict is None else decode_row(path, partial(Verdict, verdict))
                 yield Answered(run=name, trial=trial, verdict=said, case=case)
 
 

@@ -12,20 +12,21 @@ import os
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from msgspec import DecodeError, Struct
+from msgspec import DecodeError
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode
 from proctor.errors import StoreError, UsageError
 from proctor.model import Calibration, Case, Label, Look, Run, Suite, Trial, Verdict
 from proctor.plurals import counted
+from proctor.stores.location import Progress, SalvageResult
 from proctor.stores.sqlite.file_copy import count_rows, new_database
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, migrate
 from proctor.stores.sqlite.page_reader import PageFile, Row, Trees
@@ -35,8 +36,6 @@ from proctor.stores.sqlite.wal_check import is_foreign_log
 
 INCOMPLETE = "incomplete:"
 """Before the digest of the content of a suite that lost cases."""
-Progress = Callable[[int, int], None]
-"""Told how many pages are read of how many."""
 _VERDICTS = {None, *(verdict.value for verdict in Verdict)}
 _NUMBER = re.compile(r"v([1-9][0-9]{0,8})", re.ASCII)
 _TABLES = {
@@ -78,19 +77,6 @@ _INDEXES = {
 """Indexes whose entries end in the rowid of a row of these tables."""
 _BY_SHAPE = {"IIII": "trials", "TTITI": "labels", "TII": "versions"}
 """Of entries whose index is not known any more."""
-
-
-class SalvageResult(Struct, frozen=True, kw_only=True):
-    """The result of a repair."""
-
-    kept: dict[str, int]
-    """How many rows each table of the new store has."""
-    lost: dict[str, int]
-    """How many rows of each table are known to be lost; there may have been more."""
-    runs: tuple[tuple[str, int, int], ...]
-    """The runs that lost trials: their ids, the trials that they have, and those that they are to have."""
-    suites: tuple[str, ...]
-    """The suites that lost cases, and were put out of use."""
 
 
 def salvage(path: Path, to: Path, on_progress: Progress = lambda _done, _total: None) -> SalvageResult:

@@ -13,15 +13,24 @@ from typing import TypeVar
 from proctor.codec import decode, encode, settings_digest, target_digest
 from proctor.errors import StoreError
 from proctor.model import Case, Run, Suite, Trial, Verdict
-from proctor.protocols import Answered, Followed, SavedSuite, StoredCase, StoredTrial, StoreHealth
-from proctor.stores.sqlite.annotations import BesideRuns
+from proctor.protocols import (
+    AnswerCache,
+    Answered,
+    Followed,
+    SavedSuite,
+    StoredCase,
+    StoredTrial,
+    StoreHealth,
+)
+from proctor.stores.sqlite.annotations import AnnotationTables
 from proctor.stores.sqlite.connection import as_store_errors, connect, opened
+from proctor.stores.sqlite.file_identity import FileIdentity
 from proctor.stores.sqlite.lock_wait import LockWait
 from proctor.stores.sqlite.new_trials import changed, reach
 from proctor.stores.sqlite.prior_answers import answered
-from proctor.stores.sqlite.run_locks import Claims
+from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.suite_writer import SavingSuite
-from proctor.stores.sqlite.transactions import made, page, transaction
+from proctor.stores.sqlite.transactions import decode_row, page, transaction
 from proctor.stores.sqlite.trial_writer import RunState, Writer
 from proctor.stores.sqlite.versions import Versions, sweep
 
@@ -35,39 +44,52 @@ _TAGGED = """SELECT body FROM runs WHERE EXISTS (
 """The newest run with a tag; a row that is damaged has none."""
 
 
-def open_store(path: str, notify: Callable[[str], None] = lambda _line: None) -> SqliteStore:
-    """The store in that file, made if there is none.
-
-    Args:
-        path: the file.
-        notify: told, in a sentence, where a store of an earlier version was backed up before its migration.
-
-    Raises:
-        StoreError: the file is no store, is damaged, or was written by a newer version; it is left as it is.
-    """
-    path = str(Path(path).absolute())  # whoever changes the working directory later does not move the store
-    lock_wait = LockWait()
-    return SqliteStore(path, opened(path, lock_wait, notify), lock_wait)
-
-
-class SqliteStore(BesideRuns):
+class SqliteStore(AnnotationTables):
     """The `Store` port over one file; see `proctor.stores.sqlite.migrations` for its tables."""
 
-    def __init__(self, path: str, db: sqlite3.Connection, lock_wait: LockWait | None = None) -> None:
-        """Use `open_store`.
+    is_durable = True
+
+    def __init__(
+        self, path: str, db: sqlite3.Connection, lock_wait: LockWait, writer: Writer, run_locks: RunLocks
+    ) -> None:
+        """Use `SqliteStore.open_file`.
 
         Args:
-            path: the file.
+            path: the file, for messages too.
             db: a connection to it, migrated.
             lock_wait: how the connection waits for locks.
+            writer: writes trials to it.
+            run_locks: who makes which of its runs.
         """
         super().__init__(path, db)
-        self._lock_wait = lock_wait or LockWait()
-        self._writer = Writer(path, lambda: connect(path, LockWait(patience_s=0)), self._lock_wait, db)
-        self._claims = Claims(path)
+        self._lock_wait = lock_wait
+        self._writer = writer
+        self._run_locks = run_locks
         self._versions = Versions(path, db)
         self._keys: dict[str, int] = {}
         self._closed = False
+
+    @classmethod
+    def open_file(cls, path: str, notify: Callable[[str], None] = lambda _line: None) -> SqliteStore:
+        """The store in that file, made if there is none.
+
+        Args:
+            path: the file.
+            notify: called with a sentence where a store of an earlier version was backed up first.
+
+        Raises:
+            StoreError: the file, which is not changed, is no store, is damaged or was written by a newer
+                version.
+        """
+        path = str(
+            Path(path).absolute()
+        )  # whoever changes the working directory later does not move the store
+        lock_wait = LockWait()
+        db = opened(path, lock_wait, notify)
+        writer = Writer(
+            path, lambda: connect(path, LockWait(patience_s=0)), lock_wait, db, [FileIdentity(path)]
+        )
+        return cls(path, db, lock_wait, writer, RunLocks(path))
 
     # --- suites ---
 
@@ -84,7 +106,7 @@ class SqliteStore(BesideRuns):
             name: chooses the name, while nobody else can save; None leaves it as it is.
         """
         return SavingSuite(
-            self.path, self._db, self._versions, self._claims, aside=aside, again=again, name=name
+            self.path, self._db, self._versions, self._run_locks, aside=aside, again=again, name=name
         )
 
     def suite(self, name: str, version: str | None = None) -> Suite | None:
@@ -179,7 +201,7 @@ class SqliteStore(BesideRuns):
             StoreError: another process does.
         """
         with as_store_errors(self.path):
-            if not self._claims.claim(self._key(run_id)):
+            if not self._run_locks.lock(self._key(run_id)):
                 raise StoreError(
                     f"Run {run_id} is being made by another process right now. Wait for it to end, "
                     "or stop it, or begin a new run."
@@ -349,12 +371,12 @@ class SqliteStore(BesideRuns):
     def claimed(self, run_id: str) -> bool:
         """Whether any process makes this run right now; True where the system cannot tell."""
         with as_store_errors(self.path):
-            return self._claims.claimed(self._key(run_id))
+            return self._run_locks.is_locked(self._key(run_id))
 
     def maker(self, run_id: str) -> int | None:
         """The id of the process that makes this run right now; None where none does or it is not told."""
         with as_store_errors(self.path):
-            return self._claims.maker(self._key(run_id))
+            return self._run_locks.owner(self._key(run_id))
 
     # --- the file ---
 
@@ -383,6 +405,26 @@ class SqliteStore(BesideRuns):
         """Return when everything handed over so far is durable; False when that takes longer."""
         return self._writer.flush(timeout_s)
 
+    def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
+        """The cache of answers in the store's folder."""
+        from proctor.stores.sqlite.answer_cache import CACHE_NAME, SqliteAnswerCache
+
+        return SqliteAnswerCache(Path(self.path).with_name(CACHE_NAME), notify)
+
+    def count_unused_rows(self) -> dict[str, int]:
+        """How many rows of each kind nothing refers to; kinds of which there are none are left out."""
+        from proctor.stores.sqlite import orphan_rows
+
+        with as_store_errors(self.path):
+            return orphan_rows.count_leftovers(self._db, self._run_locks)
+
+    def delete_unused_rows(self) -> None:
+        """Deletes them, a few thousand at a time."""
+        from proctor.stores.sqlite import orphan_rows
+
+        with as_store_errors(self.path):
+            orphan_rows.delete_leftovers(self._db, self._run_locks)
+
     def close(self) -> None:
         """Flush and release everything. Safe to call twice."""
         if self._closed:
@@ -391,7 +433,7 @@ class SqliteStore(BesideRuns):
         try:
             self._writer.close()
         finally:
-            self._claims.close()
+            self._run_locks.close()
             self._db.close()
 
     def _key(self, run_id: str) -> int:
@@ -404,7 +446,7 @@ class SqliteStore(BesideRuns):
         return key
 
     def _read(self, make: Callable[[], T]) -> T:
-        return made(self.path, make)
+        return decode_row(self.path, make)
 
     def _one(self, statement: str, *values: object) -> tuple[bytes, ...] | None:
         with as_store_errors(self.path):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from proctor.codec import as_written
 from proctor.model import Case, Suite
 from proctor.stores.sqlite.connection import as_store_errors
-from proctor.stores.sqlite.run_locks import Claims
+from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.suite_staging import Body, Place, StagedCases, remove_leftovers
 from proctor.stores.sqlite.transactions import transaction
 from proctor.stores.sqlite.versions import Versions, sweep
@@ -30,7 +30,7 @@ class SavingSuite:
         path: str,
         db: sqlite3.Connection,
         versions: Versions,
-        claims: Claims,
+        run_locks: RunLocks,
         *,
         aside: bool = False,
         again: bool = False,
@@ -42,7 +42,7 @@ class SavingSuite:
             path: the store's file, for messages.
             db: a connection to it.
             versions: its versions, over the same connection.
-            claims: its claims.
+            run_locks: its locks.
             aside: no version that is there is changed, and none made the current one.
             again: the version was forgotten, and becomes what it was.
             name: chooses the name of the suite, while nobody else can save; None leaves it as it is.
@@ -53,8 +53,8 @@ class SavingSuite:
         self._path = path
         self._db = db
         self._versions = versions
-        self._claims = claims
-        self._staged = StagedCases(path, db, claims)
+        self._run_locks = run_locks
+        self._staged = StagedCases(path, db, run_locks)
         self._count = 0
         self._content = sha256(b"proctor/content/1\n")
         self._bodies: list[Body] = []
@@ -85,7 +85,7 @@ class SavingSuite:
             with as_store_errors(self._path):
                 if self._staged.prepare(content, self._bodies, self._places):
                     self._clear()
-                remove_leftovers(self._db, self._claims)
+                remove_leftovers(self._db, self._run_locks)
                 with transaction(self._db):
                     is_new = not self._staged.has(content)
                     if is_new:

@@ -46,7 +46,7 @@ def page(rows: Iterable[Any], body: int) -> list[Any]:
     return taken
 
 
-def made(path: str, make: Callable[[], T]) -> T:
+def decode_row(path: str, make: Callable[[], T]) -> T:
     """What is made of a row, which may be damaged in any way.
 
     Raises:

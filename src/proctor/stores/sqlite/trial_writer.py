@@ -22,7 +22,7 @@ from proctor.plurals import counted
 from proctor.protocols import StoreFault, StoreHealth
 from proctor.stores.sqlite.connection import connect
 from proctor.stores.sqlite.file_identity import FileChanged, FileIdentity
-from proctor.stores.sqlite.lock_wait import LockWait, interruptible, is_locked
+from proctor.stores.sqlite.lock_wait import DEFAULT_PATIENCE_S, LockWait, interruptible, is_locked
 
 Row = tuple[int, int, int, str | None, bytes]
 """run key, position, repeat, verdict, body."""
@@ -74,6 +74,7 @@ class Writer:
         open_connection: Callable[[], sqlite3.Connection],
         lock_wait: LockWait,
         main: sqlite3.Connection,
+        files: Sequence[FileIdentity] = (),
     ) -> None:
         """Starts nothing before the first row.
 
@@ -82,6 +83,7 @@ class Writer:
             open_connection: opens the writer's own connection, in its thread.
             lock_wait: how long a lock is waited for.
             main: the store's connection, which sees what it held where no other can be opened.
+            files: what must stay the file that is open; none for a store in memory.
         """
         self.rescue = False
         """Save what cannot be written to a new file, and take rows after that; otherwise it is an error."""
@@ -89,7 +91,7 @@ class Writer:
         self._open_connection = open_connection
         self._lock_wait = lock_wait
         self._main = main
-        self._files = [FileIdentity(path)]
+        self._files = list(files)
         self._db: sqlite3.Connection | None = None
         self._pending: list[Row] = []
         self._states: list[RunState] = []
@@ -173,7 +175,8 @@ class Writer:
         if self._thread is not None:
             self._wake()
             self._hurry.set()
-            self._thread.join(CLOSE_PATIENCE_S if self.rescue else self._lock_wait.patience_s)
+            patience_s = min(self._lock_wait.patience_s, DEFAULT_PATIENCE_S)
+            self._thread.join(CLOSE_PATIENCE_S if self.rescue else patience_s)
             self._lock_wait.abandoned.set()
             self._thread.join()
             self._thread = None

@@ -17,7 +17,7 @@ from proctor.model import Run, Suite
 from proctor.protocols import SavedSuite
 from proctor.stores.sqlite.connection import as_store_errors
 from proctor.stores.sqlite.suite_staging import IS_UNFINISHED
-from proctor.stores.sqlite.transactions import made, transaction
+from proctor.stores.sqlite.transactions import decode_row, transaction
 
 _NUMBER = re.compile(r"v([1-9][0-9]{0,8})", re.ASCII)
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})", re.ASCII)
@@ -34,7 +34,7 @@ class Versions:
             db: a connection to it.
         """
         self._path = path
-        self._folder = Path(path).parent
+        self._folder = Path(path).absolute().parent
         self._db = db
 
     def save(self, suite: Suite, *, aside: bool = False) -> Suite:
@@ -105,7 +105,7 @@ class Versions:
             found = self._bodies("AND substr(digest, 1, ?) = ?", name, len(beginning), beginning)
         else:
             return None
-        suites = [made(self._path, partial(decode, body, Suite)) for body in found]
+        suites = [decode_row(self._path, partial(decode, body, Suite)) for body in found]
         if len(suites) > 1:
             several = ", ".join(f"{one.version} ({one.digest[:19]})" for one in suites)
             raise StoreError(
@@ -130,7 +130,7 @@ class Versions:
                 "WHERE content IS NOT NULL AND (? IS NULL OR name = ?) ORDER BY name, number",
                 (name, name),
             ).fetchall()
-        return [made(self._path, partial(_saved, *row)) for row in rows]
+        return [decode_row(self._path, partial(_saved, *row)) for row in rows]
 
     def origin(self, name: str) -> str | None:
         """See `Store.origin`."""
@@ -175,7 +175,7 @@ class Versions:
 
     def _refuse_if_held(self, suite: Suite) -> None:
         rows = self._db.execute("SELECT body FROM runs WHERE suite = ?", (suite.digest,)).fetchall()
-        runs = [made(self._path, partial(decode, body, Run)) for (body,) in rows]
+        runs = [decode_row(self._path, partial(decode, body, Run)) for (body,) in rows]
         held = [run.id for run in runs if run.suite.name == suite.name]
         if held:
             of_it = "1 run of it is" if len(held) == 1 else f"{len(held):,} runs of it are"

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from proctor.errors import NothingSelected
 from proctor.model import Run
+from proctor.protocols import Store
 from proctor.reports.runs.serialize import trial_row
 from proctor.services.runs.reading.case_detail import AskedCase, asked_case
 from proctor.stores.catalogue.records import Wanted
@@ -18,7 +19,7 @@ from proctor.web.api.models import runs as models
 from proctor.web.api.requests import Position, Repeat, RunId
 from proctor.web.api.responses import answer
 from proctor.web.browser_sessions import visitor_of
-from proctor.web.project import Site, site_of
+from proctor.web.project import site_of
 from proctor.web.templates_env import NotThere, run_of
 
 router = APIRouter(prefix="/runs/{run_id}/trials", tags=["trials"])
@@ -51,7 +52,7 @@ def list_trials(request: Request, run_id: RunId, asked: Annotated[models.TrialFi
             visitor.looks_at(store, run)
         revealed = run.id in visitor.revealed
         page = site.catalogue.page(run.id, wanted, asked.sort, asked.after, asked.limit, revealed=revealed)
-        asked_cases = cache(lambda position: _leaf(site, run, position, reveal=revealed))
+        asked_cases = cache(lambda position: _leaf(store, run, position, reveal=revealed))
         rows = [_row(asked_cases(line.position), line.repeat) for line in page.lines]
     told = {"trials": rows, "total": page.total, "whole": looked.whole}
     return answer({**told, "next": page.next, "previous": page.previous})
@@ -63,16 +64,16 @@ def get_trial(request: Request, run_id: RunId, position: Position, repeat: Repea
     site = site_of(request)
     with site.store() as store:
         run = run_of(store, run_id)
-        found = _leaf(site, run, position, reveal=run.id in visitor_of(request).revealed)
+        found = _leaf(store, run, position, reveal=run.id in visitor_of(request).revealed)
     try:
         return answer(_row(found, repeat))
     except NothingSelected as error:
         raise NotThere(str(error)) from None
 
 
-def _leaf(site: Site, run: Run, position: int, *, reveal: bool) -> AskedCase:
+def _leaf(store: Store, run: Run, position: int, *, reveal: bool) -> AskedCase:
     try:
-        return asked_case(site.store_path, run, position, reveal=reveal, history=0)
+        return asked_case(store, run, position, reveal=reveal, history=0)
     except NothingSelected as error:
         raise NotThere(str(error)) from None
 

@@ -109,9 +109,7 @@ def _leaf(request: Request, run_id: str, position: int, *, history: bool = False
         run = run_of(store, run_id)
         reveal = run.id in visitor_of(request).revealed
         try:
-            return asked_case(
-                site.store_path, run, position, reveal=reveal, **({} if history else {"history": 0})
-            )
+            return asked_case(store, run, position, reveal=reveal, **({} if history else {"history": 0}))
         except NothingSelected as error:
             raise NotThere(str(error)) from None
 

@@ -83,7 +83,7 @@ def compare(
 ) -> Response:
     """Runs against one another, or a choice of runs."""
     named = [word for word in run if word]
-    if not named or not site_of(request).store_path.exists():
+    if not named or not site_of(request).location.exists():
         return _choice(request)
     try:
         with site_of(request).store() as store:
@@ -150,7 +150,7 @@ def choose(request: Request, suite: str = "") -> Response:
 
 def _choice(request: Request, suite: str = "", *, wrong: str = "", picked: Sequence[str] = ()) -> Response:
     site = site_of(request)
-    if not site.store_path.exists():  # looking at nothing makes nothing
+    if not site.location.exists():  # looking at nothing makes nothing
         return page(request, "compare_choose.html", wrong="", rows=[], any_run=False)
     with site.store() as store:
         runs = list(store.runs())

@@ -131,13 +131,13 @@ def _sides(request: Request, names: list[str], position: int, repeat: int) -> tu
     site, revealed = site_of(request), visitor_of(request).revealed
     with site.store() as store:
         runs = [run_of(store, name) for name in names]
-    try:
-        one = asked_case(site.store_path, runs[0], position, reveal=runs[0].id in revealed, history=0)
-        place = same_case(site.store_path, runs[0], position, runs[1])
-        other = asked_case(site.store_path, runs[1], place, reveal=runs[1].id in revealed, history=0)
-        return Side("baseline", one, one.row(repeat)), Side("candidate", other, other.row(repeat))
-    except NothingSelected as error:
-        raise NotThere(str(error)) from None
+        try:
+            one = asked_case(store, runs[0], position, reveal=runs[0].id in revealed, history=0)
+            place = same_case(store, runs[0], position, runs[1])
+            other = asked_case(store, runs[1], place, reveal=runs[1].id in revealed, history=0)
+            return Side("baseline", one, one.row(repeat)), Side("candidate", other, other.row(repeat))
+        except NothingSelected as error:
+            raise NotThere(str(error)) from None
 
 
 def _answer(before: Row, after: Row) -> str:

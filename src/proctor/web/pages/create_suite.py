@@ -270,7 +270,7 @@ def _known(request: Request, asked: Asked, draft: Draft | None) -> Suite | None:
     """The version that is current under the name it would be saved by."""
     name = asked.name or (draft.suite.name if draft and draft.suite else "")
     site = site_of(request)
-    if not name or not site.store_path.exists():
+    if not name or not site.location.exists():
         return None
     with site.store() as store:
         return store.suite(name)

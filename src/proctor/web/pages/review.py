@@ -29,7 +29,6 @@ from proctor.services.judges.review import (
     judged_scores,
 )
 from proctor.services.runs.reading.listing import Filter, fitting
-from proctor.stores.sqlite.case_queries import Places
 from proctor.web.browser_sessions import visitor_of
 from proctor.web.project import site_of
 from proctor.web.security import Form, form_of
@@ -64,7 +63,7 @@ def review(
         found = run_of(store, run)
         made = _review(request, store, found)
         one = _place(made, at) if at else made.next(None, show, tag)
-        shown = None if one is None else _shown(request, made, one)
+        shown = None if one is None else _shown(store, made, one)
         then = None if one is None else made.next(one, show, tag)
         return page(
             request,
@@ -202,9 +201,9 @@ def _at(one: Reviewable | None) -> str | None:
     return None if one is None else f"{one.position}.{one.repeat}"
 
 
-def _shown(request: Request, made: Review, one: Reviewable) -> dict[str, Any]:
+def _shown(store: Store, made: Review, one: Reviewable) -> dict[str, Any]:
     """One answer with what it answers and how it is judged, and what was said of it if this person did."""
-    place = Places(site_of(request).store_path).place(made.run, one.position)
+    place = store.case_in_run(made.run, one.position)
     trials = () if place is None else place.trials
     trial = next((each.trial for each in trials if each.trial.repeat == one.repeat), None)
     if place is None or trial is None or trial.output is None:

@@ -73,7 +73,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 def runs(request: Request) -> Response:
     """The runs that fit, newest first or as the address says."""
     site, asked = site_of(request), _asked(request)
-    if not site.store_path.exists():  # looking at nothing makes nothing
+    if not site.location.exists():  # looking at nothing makes nothing
         return page(request, "runs.html", **_empty(asked))
     with site.store() as store:
         every = list(store.runs())

@@ -103,7 +103,7 @@ def suite(
 
 
 def _store(site: Site, name: str) -> Any:
-    if not site.store_path.exists():
+    if not site.location.exists():
         raise NotThere(f"There is no suite {name!r}: nothing was saved here yet.")
     return site.store()
 

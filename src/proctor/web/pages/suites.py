@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -22,7 +21,6 @@ from proctor.services.runs.reading.listing import listed
 from proctor.services.suites.overview import Overview, overviews
 from proctor.services.suites.suite_sources import BUILTIN, TIERS
 from proctor.services.suites.trash import Discarded, Trash
-from proctor.stores import STORES
 from proctor.web.browser_sessions import visitor_of
 from proctor.web.project import Site, site_of
 from proctor.web.security import Form, form_of
@@ -59,7 +57,7 @@ def suites(
     """Every suite once."""
     site = site_of(request)
     sort = sort if sort in SORTS else "name"
-    if not site.store_path.exists():  # looking at nothing makes nothing
+    if not site.location.exists():  # looking at nothing makes nothing
         return page(
             request, "suites.html", entries=[], answer=_answer([]), deleted=[], tiers=_BUILTIN, **_state()
         )
@@ -127,16 +125,13 @@ def _entry(store: Store, one: Overview) -> Entry:
 
 def trash_of(site: Site) -> Callable[[], AbstractContextManager[Store]]:
     """Opens the store with what was deleted from the site's."""
-    return partial(_opened, f"{site.store_path}-trash")
-
-
-def _opened(path: str) -> AbstractContextManager[Store]:
-    return closing(STORES.get("sqlite")(path))
+    trash = site.location.trash()
+    return lambda: closing(trash.open_store())
 
 
 def deleted_in(site: Site, store: Store) -> list[Discarded]:
     """What can be had back, the last first; nothing where nothing was ever deleted."""
-    if not site.store_path.with_name(f"{site.store_path.name}-trash").exists():
+    if not site.location.trash().exists():
         return []
     return Trash(store, trash_of(site)).discarded()[:_UNDO]
 

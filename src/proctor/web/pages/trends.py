@@ -87,7 +87,7 @@ def trends(
     """What became of a target over time, or a choice of targets."""
     given = Given(suite=suite, target=target, since=since, until=until, baseline=baseline)
     site = site_of(request)
-    if not site.store_path.exists():  # looking at nothing makes nothing
+    if not site.location.exists():  # looking at nothing makes nothing
         return _choice(request, ())
     with site.store() as store:
         stored = list(store.runs())

@@ -74,7 +74,7 @@ class Children:
             site: whose folder they work in, and whose store they keep their runs in.
         """
         self._site = site
-        self._folder = site.store_path.parent / "starts"
+        self._folder = site.location.folder / "starts"
         self._lock = Lock()
         self._waited: dict[int, subprocess.Popen[bytes]] = {}
         self._stopped: set[int] = set()
@@ -124,7 +124,7 @@ class Children:
             return self._start(Start(group=new_id(), words=words, pid=0, started_at=_now(), run=run.id))
 
     def _always(self) -> tuple[str, ...]:
-        return ("--quiet", f"--store={self._site.store_path}")
+        return ("--quiet", f"--store={self._site.location.address}")
 
     def _start(self, start: Start) -> Start:
         """Start a child; its stderr is locked for as long as it lives."""

@@ -37,7 +37,7 @@ def estimate_of(site: Site, store: Store, choices: Choices) -> Estimate:
     project = project_of(site)
     request = choices.request(project)
     try:
-        found = estimated(store, request, site.environ, folder=site.store_path.parent, start=site.folder)
+        found = estimated(store, request, site.environ, folder=site.location.folder, start=site.folder)
     except SuiteError as error:
         raise WrongChoices({"target": " ".join(str(one.message) for one in error.problems)}) from None
     except ProctorError as error:

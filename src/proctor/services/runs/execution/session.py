@@ -41,7 +41,7 @@ class Session:
             store: where everything is kept.
             environ: where keys come from.
             listen: told every event, in order.
-            folder: where the store lies; the cache and a user's own `prices.toml` are beside it.
+            folder: where the store lies; a user's own `prices.toml` is in it.
         """
         self._store = store
         self._environ = environ
@@ -83,7 +83,7 @@ class Session:
             prices=prices,
             notify=lambda message: self._listen(events.Told(message)),
             progress=lambda name, done, total: self._listen(events.Fetching(name, done, total)),
-            cache_path=self._folder / "cache.db",
+            open_cache=self._store.open_answer_cache,
             max_answer_bytes=settings.max_answer_bytes,
         )
         try:

@@ -20,6 +20,8 @@ from proctor.plurals import counted
 from proctor.stores.sqlite.connection import Connection, connect
 from proctor.stores.sqlite.lock_wait import LockWait, is_locked
 
+CACHE_NAME = "cache.db"
+"""The name of the file in the folder of a store."""
 APPLICATION_ID = 0x50524341
 """`PRCA`; in the file's header, so that another program's database is never taken for a cache."""
 _VERSION = 1
@@ -57,7 +59,7 @@ class _Entry(Struct, frozen=True, gc=False):
     why_not: str
 
 
-class AnswerCache:
+class SqliteAnswerCache:
     """Keeps answers as bytes; it does not know what is in them."""
 
     def __init__(self, path: Path, notify: Callable[[str], None] = lambda _message: None) -> None:
