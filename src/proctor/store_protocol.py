@@ -110,7 +110,7 @@ class StoreHealth(Struct, frozen=True, kw_only=True):
 class SuiteWriter(Protocol):
     """A suite on its way into a store."""
 
-    def add(self, case: Case, sent: str) -> None:
+    def add(self, case: Case, sent_digest: str) -> None:
         """The next case, in order, with the digest of what is sent for it."""
 
     def keep(self, suite: Suite) -> Suite:
@@ -292,7 +292,7 @@ class Store(Protocol):
     def cases(self, content: str, start: int = 0) -> Iterator[StoredCase]:
         """The cases of the suite of that content from a position on, in order; nothing holds them all."""
 
-    def answered(self, sent: str, target_digest: str, run_id: str | None = None) -> Iterator[Answered]:
+    def answered(self, sent_digest: str, target_digest: str, run_id: str | None = None) -> Iterator[Answered]:
         """The trials with an output that asked the target of that digest the same, newest run first.
 
         Nothing holds them all; only those of one run where it is given.
@@ -304,13 +304,13 @@ class Store(Protocol):
         Reads by keys, however many trials the run has.
         """
 
-    def find_position(self, run: Run, sent: str, case_id: str) -> int | None:
+    def find_position(self, run: Run, sent_digest: str, case_id: str) -> int | None:
         """The position of the case with that digest of what is sent, in the suite of a run; None for none.
 
         Where several cases send the same, it is the one with that id, else the first.
         """
 
-    def same_case_elsewhere(self, run: Run, sent: str, limit: int) -> list[SameCaseElsewhere]:
+    def same_case_elsewhere(self, run: Run, sent_digest: str, limit: int) -> list[SameCaseElsewhere]:
         """The newest other runs of a suite of the same name that sent the same; at most `limit`."""
 
     def delete(self, run_id: str) -> None:

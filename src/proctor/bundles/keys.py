@@ -95,14 +95,14 @@ def signing_key(folder: Path, name: str | None, environ: Mapping[str, str] = os.
             missing.
     """
     if name is None:
-        return _read(folder, DEFAULT, environ) or _made(folder, DEFAULT, environ)
-    found = _read(folder, check_name(name), environ)
-    if found is None:
+        return _read(folder, DEFAULT, environ) or _make_key(folder, DEFAULT, environ)
+    key = _read(folder, check_name(name), environ)
+    if key is None:
         raise UsageError(
             f"There is no key {name!r} in {folder}. {suggestion(name, names(folder))} "
             f"`proctor keys new {name}` makes it."
         )
-    return found
+    return key
 
 
 def new_key(folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> SigningKey:
@@ -111,7 +111,7 @@ def new_key(folder: Path, name: str, environ: Mapping[str, str] = os.environ) ->
     Raises:
         UsageError: the name cannot be one, is taken, or the files cannot be written.
     """
-    key = _made(folder, check_name(name), environ)
+    key = _make_key(folder, check_name(name), environ)
     if not key.made:
         raise UsageError(f"There is a key {name!r} in {folder} already. Name another one.")
     return key
@@ -124,10 +124,12 @@ def names(folder: Path) -> list[str]:
         UsageError: the folder cannot be read.
     """
     try:
-        found = [one.name.removesuffix(_PRIVATE) for one in folder.glob(f"*{_PRIVATE}") if one.exists()]
+        key_names = [
+            file.name.removesuffix(_PRIVATE) for file in folder.glob(f"*{_PRIVATE}") if file.exists()
+        ]
     except OSError as error:
         raise UsageError(f"The folder of keys {folder} cannot be read: {error.strerror}.") from None
-    return sorted(name for name in found if _NAME.fullmatch(name))
+    return sorted(name for name in key_names if _NAME.fullmatch(name))
 
 
 def public_pem_of(folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> str:
@@ -224,7 +226,7 @@ def require_cryptography() -> None:
         ) from None
 
 
-def _made(folder: Path, name: str, environ: Mapping[str, str]) -> SigningKey:
+def _make_key(folder: Path, name: str, environ: Mapping[str, str]) -> SigningKey:
     """A new key, or the one that another process made first."""
     require_cryptography()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -43,7 +43,7 @@ def kept_new(path: Path, data: bytes, mode: int) -> bool:
         except FileExistsError:
             return False
         except OSError:  # a disk without links
-            _written(path, data, mode)
+            _write_new(path, data, mode)
         return True
     except FileExistsError:
         return False
@@ -110,10 +110,10 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _check_mode(path: Path, found: os.stat_result, *, secret: bool) -> None:
-    if os.name != "posix" or not S_ISREG(found.st_mode):
+def _check_mode(path: Path, status: os.stat_result, *, secret: bool) -> None:
+    if os.name != "posix" or not S_ISREG(status.st_mode):
         return
-    mode = S_IMODE(found.st_mode)
+    mode = S_IMODE(status.st_mode)
     if secret and mode & _OTHERS_READ:
         raise UsageError(
             f"{path} holds a private key and others may read it (mode {mode:04o}). Nothing was signed. "
@@ -128,7 +128,7 @@ def _check_mode(path: Path, found: os.stat_result, *, secret: bool) -> None:
 def _part(path: Path, data: bytes, mode: int) -> Path:
     part = path.with_name(f".{token_hex(8)}.part")
     try:
-        _written(part, data, mode)
+        _write_new(part, data, mode)
     except OSError as error:
         with suppress(OSError):
             part.unlink()
@@ -136,7 +136,7 @@ def _part(path: Path, data: bytes, mode: int) -> Path:
     return part
 
 
-def _written(path: Path, data: bytes, mode: int) -> None:
+def _write_new(path: Path, data: bytes, mode: int) -> None:
     """Make a file of those rights before it has any content, and have it on the disk."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:  # noqa: PTH123  # by descriptor
         file.write(data)

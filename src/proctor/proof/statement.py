@@ -175,7 +175,7 @@ def statement_from(data: Any) -> Statement:
         own = dict(predicate[EXTENSION])
         if own.pop("version", None) != VERSION:
             raise ValueError(f"its version is {predicate[EXTENSION].get('version')!r} instead of {VERSION}")
-        own["files"] = {one["name"]: one["digest"]["sha256"] for one in data["subject"]}
+        own["files"] = {subject["name"]: subject["digest"]["sha256"] for subject in data["subject"]}
         own["result"] = predicate["result"]
         own["passed_tests"], own["failed_tests"] = predicate["passedTests"], predicate["failedTests"]
         statement = msgspec.convert(own, Statement)
@@ -220,10 +220,10 @@ def published(run: Run) -> Run:
         run,
         suite=replace(run.suite, folder=""),
         target=_published_spec(run.target),
-        judges=tuple(_published_spec(one) for one in run.judges),
-        named_targets=tuple(_published_spec(one) for one in run.named_targets),
-        named_judges=tuple(_published_spec(one) for one in run.named_judges),
-        warnings=tuple(_published_warning(_without(folder, one)) for one in run.warnings),
+        judges=tuple(_published_spec(value) for value in run.judges),
+        named_targets=tuple(_published_spec(value) for value in run.named_targets),
+        named_judges=tuple(_published_spec(value) for value in run.named_judges),
+        warnings=tuple(_published_warning(_without(folder, value)) for value in run.warnings),
         tags=(),
     )
 
@@ -286,8 +286,8 @@ def _published_score(score: Score, digest: str, told: Callable[[str], str]) -> S
 
 def _published_warning(text: str) -> str:
     """A warning without the folders before the file that it is of, which no folder of the suite may name."""
-    place, mark, rest = text.partition(": warning: ")
-    return f"{_last_part(place)}{mark}{rest}" if mark else text
+    place, mark, message = text.partition(": warning: ")
+    return f"{_last_part(place)}{mark}{message}" if mark else text
 
 
 def _at_last_part(options: dict[str, Any]) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def _without(folder: str, text: str) -> str:
     if folder not in text or len(PurePath(folder).parts) < 2:  # nothing is told by a whole disk
         return text
     inside = rf"{re.escape(folder)}(?:([/\\])|(?![\w-]))"
-    return re.sub(inside, lambda found: "" if found[1] else ".", text)
+    return re.sub(inside, lambda match: "" if match[1] else ".", text)
 
 
 def _without_workspaces(run_id: str, text: str) -> str:

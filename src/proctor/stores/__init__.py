@@ -52,10 +52,10 @@ def locate_store(address: str) -> StoreLocation:
     if scheme not in STORES.names(installed=True):
         from proctor.errors import UsageError
 
-        known = ", ".join(f"{name}://" for name in STORES.names())
+        schemes = ", ".join(f"{name}://" for name in STORES.names())
         raise UsageError(
-            f"There is no store for addresses that begin with {scheme}://. Known are {known}; a path names a "
-            f"file, and {_MEMORY} keeps runs in memory only."
+            f"There is no store for addresses that begin with {scheme}://. Known are {schemes}; a path names "
+            f"a file, and {_MEMORY} keeps runs in memory only."
         )
     return STORES.get(scheme)(url[2])
 

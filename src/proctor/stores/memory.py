@@ -95,14 +95,14 @@ def _new_uri() -> str:
     return f"file:/proctor-{secrets.token_hex(8)}?vfs=memdb"
 
 
-def memory_location(rest: str = "") -> MemoryLocation:
+def memory_location(name: str = "") -> MemoryLocation:
     """A new, empty store in memory.
 
     Raises:
         UsageError: the address goes on after the scheme.
     """
-    if rest.strip("/"):
-        raise UsageError(f"A store in memory has no name: write {ADDRESS} instead of memory://{rest}.")
+    if name.strip("/"):
+        raise UsageError(f"A store in memory has no name: write {ADDRESS} instead of memory://{name}.")
     return MemoryLocation()
 
 
@@ -176,8 +176,8 @@ class _MemoryAnswerCache:
         return [answer.parts for answer in reversed(answers)][:50]
 
     def put(self, key: bytes, about: str, parts: bytes, value: bytes | None, why_not: str) -> None:
-        known = self._answers.get(key)
-        if value is None and known is not None and known.value is not None:
+        previous = self._answers.get(key)
+        if value is None and previous is not None and previous.value is not None:
             return
         self._answers[key] = _Answer(about, time(), parts, value, why_not)
 

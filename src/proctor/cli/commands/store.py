@@ -66,7 +66,7 @@ def check(as_json: bool, store: str | None) -> int:
 def _report_lines(report: StoreReport) -> list[str]:
     size = format_size(sum(report.sizes.values()))
     rows = report.rows
-    counts = [counted(rows.get(name, 0), noun) for name, noun in _COUNTED.items()] if rows else []
+    counts = [counted(rows.get(name, 0), noun) for name, noun in _NOUNS.items()] if rows else []
     totals = ", ".join([*counts, size])
     lines = [f"{problem.message} {problem.remedy}" for problem in report.problems]
     count = counted(len(lines), "problem")
@@ -74,7 +74,7 @@ def _report_lines(report: StoreReport) -> list[str]:
     return [f"{head}: {totals}.", *lines, *report.notes]
 
 
-_COUNTED = {"runs": "run", "trials": "trial", "versions": "version", "cases": "case"}
+_NOUNS = {"runs": "run", "trials": "trial", "versions": "version", "cases": "case"}
 
 
 def _report_json(report: StoreReport, code: int) -> str:
@@ -97,7 +97,7 @@ def backup(file: str, store: str | None) -> None:
     """
     to = Path(file)
     rows = _store_files(store).back_up(to, telling(tell, "pages copied"))
-    totals = ", ".join(counted(rows.get(name, 0), noun) for name, noun in _COUNTED.items())
+    totals = ", ".join(counted(rows.get(name, 0), noun) for name, noun in _NOUNS.items())
     say_line(f"Backed up to {file}: {totals}, {format_size(to.stat().st_size)}.", err=True)
 
 
@@ -115,7 +115,10 @@ def repair(newfile: str, as_json: bool, store: str | None) -> int:
     result = _store_files(store).repair(Path(newfile), telling(tell, "pages read"))
     code = ExitCode.FAILED if result.lost or result.runs or result.suites else ExitCode.OK
     if as_json:
-        runs = [{"run": run, "trials": there, "planned": planned} for run, there, planned in result.runs]
+        runs = [
+            {"run": run, "trials": trial_count, "planned": planned_count}
+            for run, trial_count, planned_count in result.runs
+        ]
         fields = {
             "store": newfile,
             "kept": result.kept,
@@ -132,11 +135,11 @@ def repair(newfile: str, as_json: bool, store: str | None) -> int:
 def _repair_lines(to: str, result: SalvageResult) -> Iterator[str]:
     width = max(map(len, result.kept))
     yield f"{'table':<{width}}  {'kept':>10}  {'lost':>10}"
-    for table, kept in result.kept.items():
-        yield f"{table:<{width}}  {kept:>10,}  {result.lost.get(table, 0):>10,}"
-    for run, there, planned in result.runs:
+    for table, kept_count in result.kept.items():
+        yield f"{table:<{width}}  {kept_count:>10,}  {result.lost.get(table, 0):>10,}"
+    for run, trial_count, planned_count in result.runs:
         yield (
-            f"Run {run} has {there:,} of {counted(planned, 'trial')} and is unfinished now: "
+            f"Run {run} has {trial_count:,} of {counted(planned_count, 'trial')} and is unfinished now: "
             f"`proctor run --resume={run} --store {shlex.quote(to)}` completes it."
         )
     for suite in result.suites:
@@ -169,21 +172,26 @@ def collect(yes: bool, dry_run: bool, only: tuple[str, ...], as_json: bool, stor
 
     if yes and dry_run:
         raise UsageError("--dry-run removes nothing, and --yes does. Give one of them.")
-    with open_store(store, must_exist=True, writes=not dry_run) as opened:
-        garbage = find_garbage(opened, store_location(store), os.environ)
+    with open_store(store, must_exist=True, writes=not dry_run) as store_opened:
+        garbage = find_garbage(store_opened, store_location(store), os.environ)
         items = [item for item in garbage if item.kind in (only or KINDS)]
         if not as_json:
             show(_garbage_lines(items))
         confirmed = bool(items) and (yes or (not dry_run and not as_json and _confirm()))
-        removed = _remove(items) if confirmed else []
+        removed_items = _remove(items) if confirmed else []
     if as_json:
         rows = [
-            {"kind": item.kind, "what": item.description, "bytes": item.size, "removed": item in removed}
+            {
+                "kind": item.kind,
+                "what": item.description,
+                "bytes": item.size,
+                "removed": item in removed_items,
+            }
             for item in items
         ]
         say_json(dumps({"items": rows, "exit_code": 0}, indent=2))
     elif confirmed:
-        say(f"Removed {counted(len(removed), 'item')}, {_total(removed)}.", err=True)
+        say(f"Removed {counted(len(removed_items), 'item')}, {_total(removed_items)}.", err=True)
     elif items and not dry_run:
         say("Nothing was removed. Add --yes to remove what is listed.", err=True)
 
@@ -212,12 +220,12 @@ def _remove(items: Sequence[Garbage]) -> list[Garbage]:
     from proctor.errors import StoreError
     from proctor.services.store_cleanup import remove
 
-    removed = []
+    removed_items = []
     for item in items:
         try:
             remove(item)
         except StoreError as error:  # somebody uses it now
             tell(f"proctor: warning: {error}")
         else:
-            removed.append(item)
-    return removed
+            removed_items.append(item)
+    return removed_items

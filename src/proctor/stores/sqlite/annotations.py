@@ -70,13 +70,13 @@ class AnnotationTables(CaseQueries):
         at = datetime.now(UTC)
         row = (label.run, label.case_id, label.repeat, label.by, held_out, at.isoformat(), encode(label))
         with as_store_errors(self.path):
-            done = self._db.execute(
+            cursor = self._db.execute(
                 "INSERT INTO labels (run, case_id, repeat, by, held_out, at, body) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 row,
             )
-        assert done.lastrowid is not None
-        return KeptLabel(number=done.lastrowid, label=label, held_out=held_out, at=at)
+        assert cursor.lastrowid is not None
+        return KeptLabel(number=cursor.lastrowid, label=label, held_out=held_out, at=at)
 
     def unlabel(self, number: int) -> bool:
         """Take a label back, so that the one before it counts again; False when it is gone already."""

@@ -33,7 +33,7 @@ _SCHEMA = (
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {_VERSION}",
 )
-_PUT = """INSERT INTO answers (key, about, kept_at, parts, value, why_not) VALUES (?, ?, ?, ?, ?, ?)
+_UPSERT = """INSERT INTO answers (key, about, kept_at, parts, value, why_not) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE
     SET kept_at = excluded.kept_at, value = excluded.value, why_not = excluded.why_not
     WHERE excluded.value IS NOT NULL OR answers.value IS NULL"""
@@ -75,7 +75,7 @@ class SqliteAnswerCache:
         self._waiting: dict[bytes, _Entry] = {}
         self._written_at = float("-inf")
         self._locked_until = float("-inf")
-        self._dropped = 0
+        self._lost_count = 0
         self._db: Connection | None = None
         self._open()
 
@@ -107,7 +107,7 @@ class SqliteAnswerCache:
         if value is None and waiting is not None and waiting.value is not None:
             return
         if len(self._waiting) >= _MAX_WAITING:
-            self._dropped += 1
+            self._lost_count += 1
             return
         self._waiting[key] = _Entry(_blob(about), time(), parts, value, why_not)
         now = monotonic()
@@ -121,11 +121,11 @@ class SqliteAnswerCache:
         if self._db is not None:
             self._db.lock_wait.patience_s = _RETRY_S
         self._write()
-        dropped = self._dropped + len(self._waiting)
-        if dropped and self._db is not None:
+        lost_count = self._lost_count + len(self._waiting)
+        if lost_count and self._db is not None:
             self._notify(
                 f"The cache {self._path} is locked by another process: "
-                f"{counted(dropped, 'answer')} could not be cached."
+                f"{counted(lost_count, 'answer')} could not be cached."
             )
         self._close()
 
@@ -144,11 +144,12 @@ class SqliteAnswerCache:
         if self._db is None or not waiting:
             return
         rows = [
-            (key, one.about, one.kept_at, one.parts, one.value, one.why_not) for key, one in waiting.items()
+            (key, entry.about, entry.kept_at, entry.parts, entry.value, entry.why_not)
+            for key, entry in waiting.items()
         ]
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany(_PUT, rows)
+            self._db.executemany(_UPSERT, rows)
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             if is_locked(error):
@@ -174,13 +175,13 @@ class SqliteAnswerCache:
         """Go on with a new file where this one is damaged, else without a cache."""
         self._close()
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
-            aside = self._path.with_name(f"{self._path.name}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+            renamed = self._path.with_name(f"{self._path.name}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S}")
             try:
-                self._path.rename(aside)
-            except OSError as refused:
-                error = refused
+                self._path.rename(renamed)
+            except OSError as refusal:
+                error = refusal
             else:
-                self._notify(f"The cache {self._path} is damaged: it was renamed to {aside.name}.")
+                self._notify(f"The cache {self._path} is damaged: it was renamed to {renamed.name}.")
                 self._open()
                 return
         self._notify(f"The cache {self._path} cannot be used, so no answer is cached any more: {error}.")

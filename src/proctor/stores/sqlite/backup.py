@@ -14,7 +14,7 @@ from proctor.stores.sqlite.connection import REMEDY, as_store_errors, open_as_is
 from proctor.stores.sqlite.file_copy import copy_store, count_rows
 
 
-def back_up(path: str, to: Path, on_progress: Progress = lambda _done, _total: None) -> dict[str, int]:
+def back_up(path: str, to: Path, on_progress: Progress = lambda _count, _total: None) -> dict[str, int]:
     """Copy a store to a new file and check the copy; gives the numbers of its rows by table.
 
     Args:

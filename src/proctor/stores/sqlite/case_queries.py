@@ -23,7 +23,7 @@ _CASE = """SELECT cases.body, suite_cases.sent FROM contents
     JOIN cases ON cases.digest = suite_cases.digest WHERE contents.content = ? AND position = ?"""
 _TRIALS = """SELECT verdict, trials.body FROM trials JOIN runs ON runs.key = trials.run
     WHERE runs.id = ? AND position = ? ORDER BY repeat"""
-_ELSEWHERE = """SELECT runs.key, runs.body, suite_cases.position FROM suite_cases
+_SAME_SENT = """SELECT runs.key, runs.body, suite_cases.position FROM suite_cases
     JOIN contents ON contents.key = suite_cases.suite
     JOIN runs ON runs.content = contents.content
     WHERE suite_cases.sent = ? AND runs.id <> ? ORDER BY runs.key DESC, suite_cases.position LIMIT ?"""
@@ -56,27 +56,29 @@ class CaseQueries:
             rows = [] if row is None else self._db.execute(_TRIALS, (run.id, position)).fetchall()
         if row is None:
             return None
-        body, sent = row
+        body, sent_digest = row
         return CaseInRun(
-            case=self._decode(lambda: StoredCase(decode(body, Case), "sha256:" + sent.hex())),
-            trials=tuple(self._decode(partial(_trial, *stored)) for stored in rows),
+            case=self._decode(lambda: StoredCase(decode(body, Case), "sha256:" + sent_digest.hex())),
+            trials=tuple(self._decode(partial(_trial, *trial_row)) for trial_row in rows),
         )
 
-    def find_position(self, run: Run, sent: str, case_id: str) -> int | None:
+    def find_position(self, run: Run, sent_digest: str, case_id: str) -> int | None:
         """See `Store.find_position`."""
         with as_store_errors(self.path):
-            rows = self._db.execute(_SAME, (bytes.fromhex(sent[7:]), run.suite.content)).fetchall()
+            rows = self._db.execute(_SAME, (bytes.fromhex(sent_digest[7:]), run.suite.content)).fetchall()
         if len(rows) > 1:
             for position, body in rows:
                 if self._decode(partial(decode, body, Case)).id == case_id:
                     return int(position)
         return int(rows[0][0]) if rows else None
 
-    def same_case_elsewhere(self, run: Run, sent: str, limit: int) -> list[SameCaseElsewhere]:
+    def same_case_elsewhere(self, run: Run, sent_digest: str, limit: int) -> list[SameCaseElsewhere]:
         """See `Store.same_case_elsewhere`."""
         matches: list[SameCaseElsewhere] = []
         with as_store_errors(self.path):
-            rows = self._db.execute(_ELSEWHERE, (bytes.fromhex(sent[7:]), run.id, _MAX_PLACES)).fetchall()
+            rows = self._db.execute(
+                _SAME_SENT, (bytes.fromhex(sent_digest[7:]), run.id, _MAX_PLACES)
+            ).fetchall()
             for key, body, position in rows:
                 other = self._decode(partial(decode, body, Run))
                 if other.suite.name != run.suite.name:

@@ -141,7 +141,7 @@ def _check_before_opening(path: Path) -> None:
     """
     name = os.path.realpath(path)
     with _OPENING:
-        if not any(one.name == name for one in _OPEN):
+        if not any(connection.name == name for connection in _OPEN):
             _look(path)
             _check_log(Path(name))
 
@@ -190,10 +190,10 @@ def _look(path: Path) -> None:
 def _refuse_if_emptied(path: Path) -> None:
     """An empty file may become a store, but not one that was a store: then something has emptied it."""
     traces = [Path(f"{path}{ending}") for ending in ("-wal", "-claims", "-catalogue")]
-    left = next((trace for trace in traces if trace.exists()), None)
-    if left is not None:
+    trace_left = next((trace for trace in traces if trace.exists()), None)
+    if trace_left is not None:
         raise StoreError(
-            f"The store {path} is empty, though {left.name} shows that it was not. It was not changed. "
+            f"The store {path} is empty, though {trace_left.name} shows that it was not. It was not changed. "
             "Restore it from a backup, or name another file with --store."
         )
 

@@ -23,7 +23,7 @@ _PAGES_PER_STEP = 2048
 def copy_store(
     source: sqlite3.Connection,
     to: Path,
-    on_progress: Progress = lambda _done, _total: None,
+    on_progress: Progress = lambda _count, _total: None,
     *,
     verify: Verify | None = None,
 ) -> dict[str, int]:
@@ -49,7 +49,7 @@ def copy_store(
                 source.backup(
                     copy,
                     pages=_PAGES_PER_STEP,
-                    progress=lambda _status, left, total: on_progress(total - left, total),
+                    progress=lambda _status, remaining, total: on_progress(total - remaining, total),
                 )
             rows = count_rows(source)
         finally:

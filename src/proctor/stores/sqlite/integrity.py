@@ -44,7 +44,7 @@ _BODIES: dict[str, type] = {
 _SIBLINGS = ("", "-wal", "-shm", "-claims", "-catalogue", "-trash")
 
 
-def check_store(path: str, on_progress: Progress = lambda _done, _total: None) -> StoreReport:
+def check_store(path: str, on_progress: Progress = lambda _count, _total: None) -> StoreReport:
     """Check a store.
 
     Args:
@@ -108,7 +108,7 @@ class _RowCheck:
         self._db = db
         self._run_locks = run_locks
         self._on_progress = on_progress
-        self._done = 0
+        self._read_rows = 0
 
     def problems(self, rows: dict[str, int]) -> Iterator[StoreProblem]:
         """All that is wrong; `rows` are the numbers of rows by table."""
@@ -121,10 +121,10 @@ class _RowCheck:
 
     def notes(self) -> Iterator[str]:
         """What is no fault."""
-        for key, run_id, there, planned in self._unfinished():
+        for key, run_id, count, planned_count in self._unfinished():
             if not self._run_locks.is_locked(key):
                 yield (
-                    f"Run {run_id} is unfinished: it has {there:,} of {counted(planned, 'trial')}. "
+                    f"Run {run_id} is unfinished: it has {count:,} of {counted(planned_count, 'trial')}. "
                     f"`proctor run --resume={run_id}` completes it."
                 )
         for noun, count in count_leftovers(self._db, self._run_locks).items():
@@ -144,9 +144,9 @@ class _RowCheck:
             else:
                 if table in _COLUMNS and not _COLUMNS[table](noun, body, *columns):
                     different.append(str(key))
-            self._done += 1
-            if not self._done % 1000:
-                self._on_progress(self._done, total)
+            self._read_rows += 1
+            if not self._read_rows % 1000:
+                self._on_progress(self._read_rows, total)
         for keys, fault in (
             (unreadable, "that cannot be read"),
             (different, "in which columns and content differ"),
@@ -197,20 +197,20 @@ class _RowCheck:
 
     def _check_runs(self) -> Iterator[StoreProblem]:
         """Runs that have another number of trials than they say."""
-        for _, run_id, status, planned, there in self._runs():
-            if status == "finished" and there != planned:
+        for _, run_id, status, planned_count, stored_count in self._runs():
+            if status == "finished" and stored_count != planned_count:
                 yield StoreProblem(
                     code="run",
-                    message=f"Run {run_id} is marked as finished but has {there:,} of "
-                    f"{counted(planned, 'trial')}.",
+                    message=f"Run {run_id} is marked as finished but has {stored_count:,} of "
+                    f"{counted(planned_count, 'trial')}.",
                     remedy="`proctor store repair NEWFILE` makes a new store in which it is unfinished, and "
                     f"`proctor run --resume={run_id}` completes it there.",
                 )
 
     def _unfinished(self) -> Iterator[tuple[int, str, int, int]]:
-        for key, run_id, status, planned, there in self._runs():
+        for key, run_id, status, planned_count, stored_count in self._runs():
             if status != "finished":
-                yield key, run_id, there, planned
+                yield key, run_id, stored_count, planned_count
 
     def _runs(self) -> Iterator[tuple[int, str, str, int, int]]:
         counts = dict(

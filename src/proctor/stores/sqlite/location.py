@@ -92,19 +92,19 @@ class SqliteLocation:
 
     # --- what is about files ---
 
-    def check(self, on_progress: Progress = lambda _done, _total: None) -> StoreReport:
+    def check(self, on_progress: Progress = lambda _count, _total: None) -> StoreReport:
         """Checks the file and every row in it; see `StoreFiles.check`."""
         from proctor.stores.sqlite.integrity import check_store
 
         return check_store(self.address, on_progress)
 
-    def back_up(self, to: Path, on_progress: Progress = lambda _done, _total: None) -> dict[str, int]:
+    def back_up(self, to: Path, on_progress: Progress = lambda _count, _total: None) -> dict[str, int]:
         """Copies the store to a new file; see `StoreFiles.back_up`."""
         from proctor.stores.sqlite.backup import back_up
 
         return back_up(self.address, to, on_progress)
 
-    def repair(self, to: Path, on_progress: Progress = lambda _done, _total: None) -> SalvageResult:
+    def repair(self, to: Path, on_progress: Progress = lambda _count, _total: None) -> SalvageResult:
         """Saves what can be read into a new store; see `StoreFiles.repair`."""
         from proctor.stores.sqlite.salvage import salvage
 
@@ -125,17 +125,17 @@ class SqliteLocation:
                 yield UnusedFile(path=cache, is_damaged=False, remove=partial(remove_database, cache))
 
 
-def sqlite_location(rest: str) -> SqliteLocation:
+def sqlite_location(path: str) -> SqliteLocation:
     """The store of a URL: `sqlite:///runs.db` is relative, `sqlite:////home/ana/runs.db` is absolute.
 
     Args:
-        rest: what follows `sqlite://`.
+        path: what follows `sqlite://`.
 
     Raises:
         UsageError: it names a host, or no file.
     """
-    if not rest.startswith("/") or not rest[1:]:
+    if not path.startswith("/") or not path[1:]:
         raise UsageError(
-            f"sqlite://{rest} names no file. Write sqlite:///runs.db, with three slashes, or only the path."
+            f"sqlite://{path} names no file. Write sqlite:///runs.db, with three slashes, or only the path."
         )
-    return SqliteLocation(rest[1:])
+    return SqliteLocation(path[1:])

@@ -166,10 +166,10 @@ class _Versions:
 def _object(body: object) -> dict[str, Any] | None:
     """A noun's JSON; None for what is damaged: whoever reads it is told."""
     try:
-        found = json.loads(body) if isinstance(body, bytes) else None
+        value = json.loads(body) if isinstance(body, bytes) else None
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _body(noun: dict[str, Any]) -> bytes:

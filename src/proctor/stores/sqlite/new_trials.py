@@ -57,7 +57,7 @@ def changed(
                 rows = page(cursor, 2)
                 cursor.close()
             for row in rows:
-                yield decode_row(path, partial(_followed, *row))
+                yield decode_row(path, partial(_decode_trial, *row))
             some = [turn for turn in some if rows and turn > rows[-1][0]]
 
 
@@ -72,8 +72,8 @@ def _turns(path: str, db: sqlite3.Connection, run: int, after: int, waiting: Ite
         after = rows[-1][0]
 
 
-def _followed(turn: int, verdict: str | None, body: bytes, case: bytes | None) -> Followed:
+def _decode_trial(turn: int, verdict: str | None, body: bytes, case: bytes | None) -> Followed:
     if case is None:
         raise ValueError("a case is missing")
-    said = None if verdict is None else Verdict(verdict)
-    return Followed(turn, decode(body, Trial), said, decode(case, Case))
+    stored_verdict = None if verdict is None else Verdict(verdict)
+    return Followed(turn, decode(body, Trial), stored_verdict, decode(case, Case))

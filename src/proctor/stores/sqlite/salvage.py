@@ -79,7 +79,7 @@ _BY_SHAPE = {"IIII": "trials", "TTITI": "labels", "TII": "versions"}
 """Of entries whose index is not known any more."""
 
 
-def salvage(path: Path, to: Path, on_progress: Progress = lambda _done, _total: None) -> SalvageResult:
+def salvage(path: Path, to: Path, on_progress: Progress = lambda _count, _total: None) -> SalvageResult:
     """Save what can be read of a store into a new one.
 
     Args:
@@ -179,11 +179,11 @@ def _read(pages: PageFile, db: sqlite3.Connection, on_progress: Progress) -> _Hi
         for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     }
     with transaction(db):
-        for done, number in enumerate(trees.in_order()):
+        for count, number in enumerate(trees.in_order()):
             owner = trees.names.get(number)
             for row in trees.rows(number):
                 _take(db, columns, row, owner, hints)
-            on_progress(done, pages.count)
+            on_progress(count, pages.count)
     return hints
 
 
@@ -287,26 +287,26 @@ class _Restoration:
         with transaction(db):
             for key, content in self._hints.contents.items():  # an index has all of it
                 db.execute("INSERT OR IGNORE INTO contents VALUES (?, ?)", (key, content))
-            lost = self._count_lost()
-            kept = count_rows(db)
+            lost_rows = self._count_lost()
+            kept_rows = count_rows(db)
             self._restore_looks()
             suites = tuple(self._put_aside_incomplete_suites())
             self._restore_versions()
             db.execute("DELETE FROM variables WHERE run NOT IN (SELECT run FROM secrets)")
             self._restore_sequences()
             runs = tuple(self._mark_runs())
-        return SalvageResult(kept=kept, lost=lost, runs=runs, suites=suites)
+        return SalvageResult(kept=kept_rows, lost=lost_rows, runs=runs, suites=suites)
 
     def _count_lost(self) -> dict[str, int]:
-        lost = Counter(self._hints.unreadable)
+        lost_rows = Counter(self._hints.unreadable)
         for table in {*_INDEXES.values(), "suite_cases"}:
             rowid = "suite << 32 | position" if table == "suite_cases" else "rowid"
             (count,) = self._db.execute(
                 f"SELECT count(*) FROM entries WHERE name = ? AND id NOT IN (SELECT {rowid} FROM {table})",  # noqa: S608
                 (table,),
             ).fetchone()
-            lost[table] = max(lost[table], count)
-        return {table: count for table, count in lost.items() if count}
+            lost_rows[table] = max(lost_rows[table], count)
+        return {table: count for table, count in lost_rows.items() if count}
 
     def _restore_looks(self) -> None:
         """Looks at holdouts whose bodies are lost count as well; when and by which run is not known."""
@@ -318,7 +318,7 @@ class _Restoration:
         """Keep the cases of suites that are not whole, where nothing takes them for the suite."""
         db = self._db
         for key, content in db.execute("SELECT key, content FROM contents ORDER BY key").fetchall():
-            if content.startswith(UNFINISHED) or _digest_of(db, key) == content:
+            if content.startswith(UNFINISHED) or _suite_digest(db, key) == content:
                 continue
             db.execute("UPDATE contents SET content = ? WHERE key = ?", (INCOMPLETE + content, key))
             select_versions = "SELECT name, number FROM versions WHERE content = ?"
@@ -385,17 +385,19 @@ class _Restoration:
         )
         for run in self._runs():
             (key,) = db.execute("SELECT key FROM runs WHERE id = ?", (run.id,)).fetchone()
-            there = counts.get(key, 0)
-            planned = max(run.planned, there + missing.get(key, 0))
-            if not missing.get(key) and (run.status != "finished" or there >= run.planned):
+            count = counts.get(key, 0)
+            planned_count = max(run.planned, count + missing.get(key, 0))
+            if not missing.get(key) and (run.status != "finished" or count >= run.planned):
                 continue
-            warning = f"{counted(planned - there, 'trial')} of it were not there when its store was repaired."
+            warning = (
+                f"{counted(planned_count - count, 'trial')} of it were not there when its store was repaired."
+            )
             status = "interrupted" if run.status == "finished" else run.status
             run = replace(
-                run, status=status, finished_at=None, planned=planned, warnings=(*run.warnings, warning)
+                run, status=status, finished_at=None, planned=planned_count, warnings=(*run.warnings, warning)
             )
             db.execute("UPDATE runs SET status = ?, body = ? WHERE key = ?", (status, encode(run), key))
-            yield run.id, there, planned
+            yield run.id, count, planned_count
 
     def _runs(self) -> Iterable[Run]:
         bodies = self._db.execute("SELECT body FROM runs ORDER BY key DESC").fetchall()
@@ -415,7 +417,7 @@ _SEQUENCES = {
 """Tables that never use a key twice, each with the columns that hold its keys."""
 
 
-def _digest_of(db: sqlite3.Connection, suite: int) -> str | None:
+def _suite_digest(db: sqlite3.Connection, suite: int) -> str | None:
     """The digest of the cases that are there of a suite; None where one is missing."""
     digest = sha256(b"proctor/content/1\n")
     places = db.execute(

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 _PAGE = 256
 """Rows per read: short statements leave no snapshot open, so the log file can shrink meanwhile."""
-_TAGGED = """SELECT body FROM runs WHERE EXISTS (
+_NEWEST_TAGGED = """SELECT body FROM runs WHERE EXISTS (
     SELECT 1 FROM json_each(CASE WHEN json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) END, '$.tags')
     WHERE value = ?) ORDER BY key DESC LIMIT 1"""
 """The newest run with a tag; a row that is damaged has none."""
@@ -159,8 +159,8 @@ class SqliteStore(AnnotationTables):
                 ).fetchall()
             if not rows:
                 return
-            for body, sent in rows:
-                yield self._read(partial(_stored_case, body, sent))
+            for body, sent_digest in rows:
+                yield self._read(partial(_stored_case, body, sent_digest))
             start += _PAGE
 
     # --- runs ---
@@ -172,7 +172,7 @@ class SqliteStore(AnnotationTables):
             StoreError: its suite's content has been forgotten since it was saved.
         """
         with as_store_errors(self.path), transaction(self._db):
-            if self._one("SELECT 1 FROM contents WHERE content = ?", run.suite.content) is None:
+            if self._fetch_one("SELECT 1 FROM contents WHERE content = ?", run.suite.content) is None:
                 raise StoreError(
                     f"The cases of suite {run.suite.name!r} have just been removed from {self.path} by "
                     "another process. Run it again."
@@ -218,7 +218,7 @@ class SqliteStore(AnnotationTables):
         with as_store_errors(self.path):
             keys = self._db.execute("SELECT key FROM runs ORDER BY key DESC").fetchall()
         for (key,) in keys:
-            row = self._one("SELECT body FROM runs WHERE key = ?", key)
+            row = self._fetch_one("SELECT body FROM runs WHERE key = ?", key)
             if row is not None:
                 yield self._read(partial(decode, row[0], Run))
 
@@ -228,10 +228,10 @@ class SqliteStore(AnnotationTables):
         Raises:
             StoreError: there is none, or more than one.
         """
-        body = self._one("SELECT body FROM runs WHERE id = ?", word)
+        body = self._fetch_one("SELECT body FROM runs WHERE id = ?", word)
         if body is None and word == "last":
-            body = self._one("SELECT body FROM runs ORDER BY key DESC LIMIT 1")
-        body = body or self._one(_TAGGED, word) or self._beginning(word)
+            body = self._fetch_one("SELECT body FROM runs ORDER BY key DESC LIMIT 1")
+        body = body or self._fetch_one(_NEWEST_TAGGED, word) or self._find_by_prefix(word)
         if body is None:
             raise StoreError(
                 f"There is no run {word!r} in {self.path}. `proctor runs list` shows what is there, and "
@@ -239,17 +239,17 @@ class SqliteStore(AnnotationTables):
             )
         return self._read(partial(decode, body[0], Run))
 
-    def _beginning(self, word: str) -> tuple[bytes, ...] | None:
+    def _find_by_prefix(self, word: str) -> tuple[bytes, ...] | None:
         """The only run whose id begins like that; None when there is none."""
         with as_store_errors(self.path):
-            found = self._db.execute(
+            rows = self._db.execute(
                 "SELECT body, id FROM runs WHERE substr(id, 1, ?) = ? AND ? <> '' ORDER BY key DESC LIMIT 3",
                 (len(word), word, word),
             ).fetchall()
-        if len(found) > 1:
-            ids = ", ".join(row[1] for row in found)
+        if len(rows) > 1:
+            ids = ", ".join(row[1] for row in rows)
             raise StoreError(f"More than one run begins with {word!r}: {ids}. Give more of the id.")
-        return found[0] if found else None
+        return rows[0] if rows else None
 
     def alike(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
         """The runs of that suite, target and settings, newest first."""
@@ -260,12 +260,12 @@ class SqliteStore(AnnotationTables):
             ).fetchall()
         return [self._read(partial(decode, body, Run)) for (body,) in rows]
 
-    def answered(self, sent: str, target_digest: str, run_id: str | None = None) -> Iterator[Answered]:
+    def answered(self, sent_digest: str, target_digest: str, run_id: str | None = None) -> Iterator[Answered]:
         """The trials with an output whose run asked the target of that digest the same, newest run first.
 
         Nothing holds them all; only those of one run where it is given. What is not durable yet is not found.
         """
-        return answered(self.path, self._db, sent, target_digest, run_id)
+        return answered(self.path, self._db, sent_digest, target_digest, run_id)
 
     def delete(self, run_id: str) -> None:
         """Forget a run and its trials; the version of the suite stays, and so do labels of its answers."""
@@ -283,11 +283,11 @@ class SqliteStore(AnnotationTables):
     def secret(self, run_id: str) -> bytes:
         """32 random bytes of the run's own, which are made at first use and stay the same."""
         key, select = self._key(run_id), "SELECT secret FROM secrets WHERE run = ?"
-        row = self._one(select, key)
+        row = self._fetch_one(select, key)
         if row is None:  # a store that can only be read may have one
             with as_store_errors(self.path):
                 self._db.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (key, os.urandom(32)))
-            row = self._one(select, key)
+            row = self._fetch_one(select, key)
         assert row is not None
         return row[0]
 
@@ -439,7 +439,7 @@ class SqliteStore(AnnotationTables):
     def _key(self, run_id: str) -> int:
         key = self._keys.get(run_id)
         if key is None:
-            row = self._one("SELECT key FROM runs WHERE id = ?", run_id)
+            row = self._fetch_one("SELECT key FROM runs WHERE id = ?", run_id)
             if row is None:
                 raise StoreError(f"There is no run {run_id!r} in {self.path}.")
             key = self._keys[run_id] = int(row[0])
@@ -448,14 +448,14 @@ class SqliteStore(AnnotationTables):
     def _read(self, make: Callable[[], T]) -> T:
         return decode_row(self.path, make)
 
-    def _one(self, statement: str, *values: object) -> tuple[bytes, ...] | None:
+    def _fetch_one(self, statement: str, *values: object) -> tuple[bytes, ...] | None:
         with as_store_errors(self.path):
             row: tuple[bytes, ...] | None = self._db.execute(statement, values).fetchone()
         return row
 
 
-def _stored_case(body: bytes, sent: bytes) -> StoredCase:
-    return StoredCase(decode(body, Case), "sha256:" + sent.hex())
+def _stored_case(body: bytes, sent_digest: bytes) -> StoredCase:
+    return StoredCase(decode(body, Case), "sha256:" + sent_digest.hex())
 
 
 def _stored_trial(body: bytes, verdict: str | None) -> StoredTrial:

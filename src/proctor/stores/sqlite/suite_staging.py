@@ -146,16 +146,16 @@ class StagedCases:
             self._db.execute(statement)
         with transaction(self._db):
             key = self._key = _new_key(self._db, self._run_locks)
-        copied = 0
+        copied_count = 0
 
         def copy(row: int) -> None:
-            nonlocal copied
+            nonlocal copied_count
             assert self._twins
             until = min(row + _ROWS, self._skipped)
-            copied += self._db.execute(_COPY, (key, self._twins[0], row, until)).rowcount
+            copied_count += self._db.execute(_COPY, (key, self._twins[0], row, until)).rowcount
 
         _in_short_transactions(self._db, iter(range(0, self._skipped, _ROWS)), copy)
-        if copied != self._skipped:
+        if copied_count != self._skipped:
             raise self._cleaned()
         return key
 

@@ -47,7 +47,7 @@ class SavingSuite:
             again: the version was forgotten, and becomes what it was.
             name: chooses the name of the suite, while nobody else can save; None leaves it as it is.
         """
-        self._aside = aside
+        self._keeps_current = aside
         self._again = again
         self._name = name
         self._path = path
@@ -61,13 +61,13 @@ class SavingSuite:
         self._places: list[Place] = []
         self._bytes = 0
 
-    def add(self, case: Case, sent: str) -> None:
+    def add(self, case: Case, sent_digest: str) -> None:
         """The next case, in order, with the digest of what is sent for it."""
         body = as_written(case)
         digest = sha256(body).digest()
         self._content.update(digest)
         self._bodies.append((digest, body))
-        self._places.append((self._count, digest, bytes.fromhex(sent[7:])))
+        self._places.append((self._count, digest, bytes.fromhex(sent_digest[7:])))
         self._count += 1
         self._bytes += len(body)
         if len(self._bodies) >= BATCH_CASES or self._bytes >= _BATCH_BYTES:
@@ -101,7 +101,7 @@ class SavingSuite:
     def _versioned(self, suite: Suite) -> Suite:
         restored = self._versions.restore(suite) if self._again else None
         if restored is None:
-            return self._versions.save(suite, aside=self._aside or self._again)
+            return self._versions.save(suite, aside=self._keeps_current or self._again)
         sweep(self._db)  # what has just been written, where the version is there already with other content
         return restored
 

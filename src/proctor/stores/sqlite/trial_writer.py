@@ -98,7 +98,7 @@ class Writer:
         self._rows = 0
         """How many rows were handed over and are not durable."""
         self._bytes = 0
-        self._lost: set[tuple[int, ...]] = set()
+        self._lost_trials: set[tuple[int, ...]] = set()
         """The trials that could be written nowhere."""
         self._lock = Lock()
         self._some = Event()
@@ -233,8 +233,8 @@ class Writer:
         else:
             refusal = str(self._rescue_error).rstrip(".")
             message = f"{self._cause} No other file could be written ({refusal})."
-        if self._lost:
-            answers = counted(len(self._lost), "answer")
+        if self._lost_trials:
+            answers = counted(len(self._lost_trials), "answer")
             message += f" {answers} could not be kept; resuming the run requests them again."
         return message
 
@@ -279,7 +279,7 @@ class Writer:
             if not self._cause:
                 self._connect_to_store()
             if self._db is None:
-                self._lost.update(row[:3] for row in rows)
+                self._lost_trials.update(row[:3] for row in rows)
                 return
             self._commit(rows, states)
             if not self._cause:
@@ -288,7 +288,7 @@ class Writer:
             if not self.rescue:
                 raise
             if self._cause:
-                self._lost.update(row[:3] for row in rows)
+                self._lost_trials.update(row[:3] for row in rows)
             else:
                 self._move(error, rows, states)
 
@@ -360,7 +360,7 @@ class Writer:
             self._commit(rows, states)
         except (sqlite3.Error, OSError, StoreError) as rescue_error:
             self._rescue_error = rescue_error
-            self._lost.update(row[:3] for row in rows)
+            self._lost_trials.update(row[:3] for row in rows)
         finally:
             if old is not None:
                 old.close()
