@@ -114,14 +114,14 @@ class SuiteWriter(Protocol):
         """The next case, in order, with the digest of what is sent for it."""
 
     def keep(self, suite: Suite) -> Suite:
-        """Keep the suite with its cases, and give its header back with `content` and `version` filled in.
+        """Keeps the suite with its cases, and returns its header with `content` and `version` filled in.
 
         The same content is kept once. Under a name, another digest is the next version; a digest that was
         there before is its old version again, with the content that came last.
         """
 
     def drop(self) -> None:
-        """Forget what was added. Safe to call at any time, also after `keep`."""
+        """Forgets what was added. Safe to call at any time, also after `keep`."""
 
 
 class AnswerCache(Protocol):
@@ -162,16 +162,16 @@ class Store(Protocol):
     """Whether it is still there when this process has ended."""
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
-        """Tell in a sentence when a method has waited for another process's lock for 2 s."""
+        """Tells in a sentence when a method has waited for another process's lock for 2 s."""
 
     def protect(self) -> None:
-        """Lose no trial from now on: wait for locks, and save elsewhere what can no longer be written here.
+        """Loses no trial from now on: waits for locks, and saves elsewhere what it cannot write here.
 
         `arrived` and `record` then take trials whatever happens to the file, and `health` tells of it.
         """
 
     def abandon_lock(self) -> None:
-        """Wait for no lock any more; what waits is saved elsewhere where `protect` was called."""
+        """Stops waiting for locks; what waits is saved elsewhere where `protect` was called."""
 
     def is_full(self) -> bool:
         """Whether too many trials wait to be written for more to be requested."""
@@ -182,7 +182,7 @@ class Store(Protocol):
     def saving(
         self, *, aside: bool = False, again: bool = False, name: Callable[[Suite], str] | None = None
     ) -> SuiteWriter:
-        """Begin to save a suite; nothing of it is there before `keep`.
+        """Begins to save a suite; nothing of it is there before `keep`.
 
         Args:
             aside: a version that is there keeps its content, and the one last saved under the name is still
@@ -193,19 +193,19 @@ class Store(Protocol):
         """
 
     def begin(self, run: Run) -> None:
-        """Keep a run that is starting, and claim it."""
+        """Keeps a run that is starting, and locks it for this process."""
 
     def claim(self, run_id: str) -> None:
-        """Make sure that no other process makes this run; raises StoreError when one does."""
+        """Makes sure that no other process makes this run; raises StoreError when one does."""
 
     def arrived(self, run_id: str, trial: Trial) -> None:
-        """Keep an output whose grading has not ended."""
+        """Keeps an output whose grading has not ended."""
 
     def record(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
-        """Keep a finished trial; a second one for the same case and repeat changes nothing."""
+        """Keeps a finished trial; a second one for the same case and repeat changes nothing."""
 
     def update(self, run: Run, *, wait: bool = True) -> None:
-        """Keep a run's present state, after everything handed over so far.
+        """Keeps a run's present state, after everything handed over so far.
 
         Args:
             run: the run.
@@ -213,7 +213,7 @@ class Store(Protocol):
         """
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Return when everything handed over so far is durable; False when that takes longer."""
+        """Returns when everything handed over so far is durable; False when that takes longer."""
 
     def runs(self) -> Iterator[Run]:
         """Every run, newest first."""
@@ -280,10 +280,10 @@ class Store(Protocol):
         """The names of suites that the file of an absolute path has."""
 
     def claim_name(self, name: str, path: str) -> None:
-        """Give a suite's name to the file of an absolute path, and take it from any other file."""
+        """Gives a suite's name to the file of an absolute path, and takes it from any other file."""
 
     def forget(self, name: str, version: str) -> None:
-        """Forget one version of a suite; its number is given to no other.
+        """Forgets one version of a suite; its number is given to no other.
 
         Raises:
             StoreError: there is none, or runs of it are stored.
@@ -314,41 +314,41 @@ class Store(Protocol):
         """The newest other runs of a suite of the same name that sent the same; at most `limit`."""
 
     def delete(self, run_id: str) -> None:
-        """Forget a run and its trials; the version of the suite stays, and so do labels of its answers."""
+        """Forgets a run and its trials; the version of the suite stays, and so do labels of its answers."""
 
     def secret(self, run_id: str) -> bytes:
         """32 random bytes of the run's own, which are made at first use and stay the same."""
 
     def keep_variables(self, run_id: str, digests: Mapping[str, bytes]) -> None:
-        """Keep keyed digests of the values that variables have in a run, by their names."""
+        """Keeps keyed digests of the values that variables have in a run, by their names."""
 
     def variables(self, run_id: str) -> dict[str, bytes]:
         """What `keep_variables` was given for a run; empty for a run of an earlier version."""
 
     def calibrate(self, calibration: Calibration) -> None:
-        """Keep how well a judge judged."""
+        """Keeps the calibration of a judge."""
 
     def calibrations(self, judge: str) -> list[Calibration]:
         """How well the judge of that target digest judged, oldest first."""
 
     def check_can_count_looks(self) -> None:
-        """Raise StoreError where no look can be kept, before anything is written that shows a holdout."""
+        """Raises StoreError where no look can be kept, before anything is written that shows a holdout."""
 
     def look(self, look: Look) -> None:
-        """Keep a look at a holdout."""
+        """Keeps a look at a holdout."""
 
     def looks(self, suite_digest: str) -> list[Look]:
         """The looks at the holdout of the suite of that digest, oldest first; deleted runs' included."""
 
     def label(self, label: Label, *, held_out: bool = False) -> KeptLabel:
-        """Keep a label of a run's answer, in the place of what the same person said of it before.
+        """Keeps a label of a run's answer, in the place of what the same person said of it before.
 
         That stays behind it and counts again when this one is taken back. Labels outlive their run, and
         count again when it is imported from its bundle.
         """
 
     def unlabel(self, number: int) -> bool:
-        """Take a label back, so that the one before it counts again; False when it is gone already."""
+        """Takes a label back, so that the one before it counts again; False when it is gone already."""
 
     def labels(self, run_id: str | None = None) -> list[KeptLabel]:
         """The labels that count, oldest first; only those of one run where it is given."""
@@ -370,4 +370,4 @@ class Store(Protocol):
         """Deletes them, without blocking other processes for long."""
 
     def close(self) -> None:
-        """Flush and release everything. Safe to call twice."""
+        """Flushes and releases everything. Safe to call twice."""

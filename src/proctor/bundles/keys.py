@@ -106,7 +106,7 @@ def signing_key(folder: Path, name: str | None, environ: Mapping[str, str] = os.
 
 
 def new_key(folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> SigningKey:
-    """Make a key of a new name; it is encrypted where $PROCTOR_KEY_PASSWORD is set.
+    """Makes a key of a new name; it is encrypted where $PROCTOR_KEY_PASSWORD is set.
 
     Raises:
         UsageError: the name cannot be one, is taken, or the files cannot be written.

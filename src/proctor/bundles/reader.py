@@ -47,7 +47,7 @@ class Bundle:
 
         Args:
             path: the folder or archive, as the user wrote it.
-            pieces: reads a file anew from its beginning.
+            pieces: reads a file from its beginning.
         """
         self.path = path
         self._pieces = pieces
@@ -74,7 +74,7 @@ class Bundle:
         return b"".join(self._read(name))
 
     def lines(self, name: str, hasher: Hash | None = None) -> Iterator[bytes]:
-        """The lines of a file without their ends, read anew; nothing holds them all.
+        """The lines of a file without their ends; every call reads the file again, a piece at a time.
 
         Args:
             name: the file.
@@ -174,7 +174,7 @@ def _open_part(path: Path, flags: int, stack: ExitStack) -> BinaryIO:
 
 
 def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """So many bytes from the beginning: a file that grows meanwhile is not followed."""
+    """At most that many bytes from the beginning: what is appended meanwhile is not read."""
     place = 0
     while place < size:
         file.seek(place)  # each time, as a file may be read twice at once

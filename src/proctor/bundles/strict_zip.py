@@ -31,7 +31,7 @@ _LONGEST_TIMES = 32
 """The bytes of the longest of these; more could hide something."""
 _ONLY_LARGE = 16 * 2**20
 _MOST_RATIO = 200
-"""An entry larger than `_ONLY_LARGE` bytes may be so many times larger than what is stored of it."""
+"""How many times larger than its stored bytes an entry of over `_ONLY_LARGE` bytes may be."""
 _CHUNK = 2**18
 
 
@@ -65,7 +65,7 @@ class _DirectoryEntry(Struct, frozen=True, kw_only=True):
 
 
 def members(file: BinaryIO, count: int) -> list[Member]:
-    """The entries of an archive that has so many, in the order of their data.
+    """The entries of an archive that has that many, in the order of their data.
 
     Raises:
         BadArchive: the file is anything but such an archive and nothing else.
@@ -163,7 +163,7 @@ def _name(entry: _DirectoryEntry) -> str:
 
 
 def _check_kind(name: str, system: int, mode: int) -> None:
-    """Refuse links, folders and devices; only a Unix-like system says in the upper half what an entry is."""
+    """Refuses links, folders and devices; only a Unix-like system says in the upper half what an entry is."""
     kind = stat.S_IFMT(mode >> 16) if system in (3, 19) else 0
     if kind not in (0, stat.S_IFREG) or mode & 0x10:
         raise BadArchive(f"has the entry {name}, which is a link, a folder or a device and no plain file")

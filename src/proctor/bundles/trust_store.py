@@ -53,7 +53,7 @@ def trusted(folder: Path) -> dict[str, Trusted]:
 
 
 def trust(folder: Path, public_pem: str, name: str, now: datetime) -> tuple[Trusted, bool]:
-    """Trust a key from now on.
+    """Trusts a key from now on.
 
     Args:
         folder: where keys are; made where it is missing.
@@ -95,7 +95,7 @@ def trust(folder: Path, public_pem: str, name: str, now: datetime) -> tuple[Trus
 
 
 def distrust(folder: Path, word: str) -> Trusted:
-    """Trust a key no longer, and give it back.
+    """Stops trusting a key, and returns it.
 
     Args:
         folder: where keys are.

@@ -97,7 +97,7 @@ def writing(path: Path) -> Iterator[Draft]:
 
 
 def check_place(path: Path) -> None:
-    """Refuse a path at which no bundle can be, before anything is done.
+    """Refuses a path at which no bundle can be, before anything is done.
 
     Raises:
         UsageError: its folder is not there, or there is something at it that is no bundle at all.
@@ -112,7 +112,7 @@ def check_place(path: Path) -> None:
 
 
 def sign_again(path: Path, digests: dict[str, str], before: bytes, envelope: bytes) -> None:
-    """Put another envelope into a bundle; its other files stay as they are.
+    """Puts another envelope into a bundle; its other files stay as they are.
 
     Args:
         path: the bundle.
@@ -215,7 +215,7 @@ def _pack(folder: Path) -> Path:
 
 
 def _publish(part: Path, path: Path) -> None:
-    """Give what was made its name.
+    """Gives the finished part its name.
 
     Raises:
         FileExistsError: something is there that is not the very same.
@@ -267,7 +267,7 @@ def _is_there(path: Path) -> str:
 
 
 def check_file(path: Path) -> None:
-    """Refuse a path at which no proof can be, before anything is done.
+    """Refuses a path at which no proof can be, before anything is done.
 
     Raises:
         UsageError: its folder is not there, or it is a folder itself.
@@ -279,7 +279,7 @@ def check_file(path: Path) -> None:
 
 
 def kept_file(path: Path, data: bytes) -> None:
-    """Write a file; where the very same is there already, it stays, and nothing else is ever replaced.
+    """Writes a file; where the very same is there already, it stays, and nothing else is ever replaced.
 
     Raises:
         UsageError: something else is there, or it cannot be written.

@@ -24,7 +24,7 @@ _EXACT = 2**53
 _LONGEST_NUMBER = 4300
 """More digits Python itself refuses to read."""
 _DEEPEST = 100
-"""So many levels any stack has room for, so that whatever one machine can write all others can read."""
+"""How deeply data may be nested. Any stack has room for it, so every machine reads what one has written."""
 _NESTED = f"it is nested too deeply, in more than {_DEEPEST} levels"
 _MOST_PARTS = 1_000_000
 """An empty list takes two bytes in a file and fifty in memory."""

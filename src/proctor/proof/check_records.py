@@ -323,7 +323,7 @@ _NEVER_SENT = frozenset({"invalid", "unsupported"})
 
 
 def check_figures(place: str, run: Run, trial: Trial) -> None:
-    """Hold what a trial says of its time and its cost against what any trial of its run can have.
+    """Checks what a trial says of its time and its cost against what any trial of its run can have.
 
     The times of an answer that an earlier run gave are that run's.
 
@@ -351,7 +351,7 @@ def check_figures(place: str, run: Run, trial: Trial) -> None:
 
 
 def check_trial(place: str, case: CaseLine, trial: Trial, split: str | None) -> None:
-    """Hold a trial against its case.
+    """Checks a trial against its case.
 
     Raises:
         Defect: it is not a trial of that case, or says what no trial can.

@@ -57,7 +57,7 @@ def understood(place: str, reading: Callable[[], T]) -> T:
 
 
 def same(place: str, what: str, claimed: Any, right: Any) -> None:
-    """Refuse what is not as it should be.
+    """Refuses what is not as it should be.
 
     Raises:
         Defect: it is another value.
@@ -81,7 +81,7 @@ _HIDING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u
 
 
 def check_name(place: str, what: str, name: str) -> None:
-    """Refuse a name that a terminal or a page would show as another one.
+    """Refuses a name that a terminal or a page would show as another one.
 
     Raises:
         Defect: it has control characters.
@@ -134,7 +134,7 @@ def _render(make: Callable[[Run], dict[str, Any]], run: Run) -> bytes:
 
 
 def check_statement(statement: Statement, run: Run) -> None:
-    """Hold the statement against the run.
+    """Checks the statement against the run.
 
     Raises:
         Defect: they are of two different runs.
@@ -183,7 +183,7 @@ def _line(data: bytes) -> bytes:
 def check_claims(
     statement: Statement, run: Run, counting: Counting, hidden_trials: int, hidden_cases: int
 ) -> None:
-    """Hold the claims against the trials that were counted.
+    """Checks the claims against the trials that were counted.
 
     What is hidden is in the claims on all and on the holdout; these must go with what can be counted.
 

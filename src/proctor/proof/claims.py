@@ -29,7 +29,7 @@ class Counting:
         """What failed; what was not measured is in neither."""
 
     def add(self, trial: Trial, case: Case) -> Verdict:
-        """Count the next trial, of that case, and give its verdict back."""
+        """Counts the next trial, of that case, and returns its verdict."""
         verdict = self._tally.add(trial, case)
         if self._run.suite.repeats_rule == "each":
             self._list_by_verdict(trial_name(trial.case_id, trial.repeat), verdict, trial)

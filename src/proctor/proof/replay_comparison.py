@@ -89,7 +89,7 @@ class Replayed(Struct, frozen=True, kw_only=True):
 
 
 def replayed(before: Iterable[Said], after: Iterable[Said]) -> Replayed:
-    """Hold the answers of now against those of a bundle, pair by pair.
+    """Compares the new answers with those of a bundle, pair by pair.
 
     Args:
         before: the trials of the bundle that were to be asked again.

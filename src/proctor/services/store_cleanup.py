@@ -163,7 +163,7 @@ def _unused_rows(store: Store) -> Iterator[Garbage]:
 
 
 def remove(item: Garbage) -> None:
-    """Remove what was found.
+    """Removes what was found.
 
     Raises:
         StoreError: it is in use now, or cannot be removed.

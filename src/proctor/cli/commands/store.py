@@ -216,7 +216,7 @@ def _confirm() -> bool:
 
 
 def _remove(items: Sequence[Garbage]) -> list[Garbage]:
-    """Remove items; warns of those that cannot be removed, and returns the others."""
+    """Removes items; warns of those that cannot be removed, and returns the others."""
     from proctor.errors import StoreError
     from proctor.services.store_cleanup import remove
 

@@ -1,4 +1,4 @@
-"""Versions of suites that are deleted and can be had back: they lie in a second store beside the first.
+"""Deleted versions of suites that can be restored: they lie in a second store beside the first.
 
 What is there is one suite a deleted version, named as the version is: `my_suite@v2`.
 """
@@ -20,7 +20,7 @@ from proctor.services.suites.overview import kept
 from proctor.services.suites.suite_sources import versioned
 
 MOST: Final = 100
-"""So many deleted versions can be had back; the one that was deleted first goes for good then."""
+"""How many deleted versions can be restored; beyond it the oldest deletion is final."""
 
 
 class Discarded(Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Trash:
         self._trash = trash
 
     def discard(self, name: str, version: str | None = None) -> list[Suite]:
-        """Delete one version of a suite, or all of them; gives those that were deleted.
+        """Deletes one version of a suite, or all of them; returns those that were deleted.
 
         Raises:
             UsageError: there is none, or runs of one are stored; nothing was deleted.
@@ -81,10 +81,10 @@ class Trash:
             raise
 
     def restore(self, name: str, version: str) -> Suite:
-        """Have a deleted version back: with its number, its content, and current if nothing came after it.
+        """Restores a deleted version: with its number, its content, and current if nothing came after it.
 
         Raises:
-            UsageError: it is not there to be had back.
+            UsageError: it cannot be restored.
         """
         with self._trash() as trash:
             trash_name = f"{name}@{version}"
@@ -96,7 +96,7 @@ class Trash:
         return restored
 
     def discarded(self) -> list[Discarded]:
-        """What can be had back, the version that was deleted last first."""
+        """The deleted versions that can be restored, the last deleted first."""
         with self._trash() as trash:
             deleted = _list_deleted(trash)
         return [

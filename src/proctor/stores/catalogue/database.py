@@ -43,9 +43,9 @@ _VERSION = crc32("\n".join((*_TABLES, __version__)).encode()) & 0x7FFFFFFF
 _ENTER = "INSERT OR IGNORE INTO runs (id, token) VALUES (?, ?)"
 _SELECT_RUN = "SELECT token, stamp, body FROM runs WHERE id = ?"
 _ENTRIES = 256
-"""So many texts are kept in one row."""
+"""How many texts are kept in one row."""
 _AT_ONCE = 500
-"""So many places are written by one statement, which takes a third of the time that one each would."""
+"""How many places are written by one statement, which takes a third of the time that one each would."""
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
@@ -103,14 +103,14 @@ class Catalogue:
         return {name: Seen(token=token, stamp=stamp, body=body) for name, token, stamp, body in rows}
 
     def keep(self, run_id: str, token: str, stamp: str, body: bytes) -> None:
-        """Keep that all of a run is there, unless its lines were forgotten meanwhile."""
+        """Keeps that all of a run is there, unless its lines were forgotten meanwhile."""
         with self._open() as connection:
             connection.db.execute(
                 "UPDATE runs SET stamp = ?, body = ? WHERE id = ? AND token = ?", (stamp, body, run_id, token)
             )
 
     def forget(self, run_ids: Collection[str]) -> None:
-        """Forget runs with their lines."""
+        """Forgets runs with their lines."""
         for run_id in run_ids:
             with self._open() as connection, transaction(connection.db):
                 key = _key(connection.db, run_id)
@@ -121,11 +121,11 @@ class Catalogue:
     # --- lines ---
 
     def add(self, run_id: str, entries: Sequence[Entry]) -> None:
-        """Add trials of a run that has a row; those that are there already take their new form."""
+        """Adds trials of a run that has a row; those that are there already take their new form."""
         with self._open() as connection, transaction(connection.db):
             key = _key(connection.db, run_id)
             if key is None:
-                return  # forgotten meanwhile: whoever looks next begins anew
+                return  # deleted meanwhile: the next reader starts again
             queries.add(connection.db, key, entries)
             for start in range(0, len(entries), _ENTRIES):
                 some = entries[start : start + _ENTRIES]
@@ -179,7 +179,7 @@ class Catalogue:
     # --- the file ---
 
     def close(self) -> None:
-        """Release everything. Safe to call twice; what is used afterwards is opened again."""
+        """Releases everything. Safe to call twice; what is used afterwards is opened again."""
         with self._lock:
             free, self._free = self._free, []
         for connection in free:
@@ -241,7 +241,7 @@ class Catalogue:
         raise AssertionError
 
     def _mend(self, error: BaseException | None) -> bool:
-        """Remove a file that is damaged, as all of it can be had again."""
+        """Removes a file that is damaged, as all of it can be had again."""
         while error is not None and not isinstance(error, sqlite3.DatabaseError):
             error = error.__cause__
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
@@ -261,7 +261,7 @@ def _file(path: str) -> tuple[int, int]:
 
 
 def _prepare(path: str, db: sqlite3.Connection) -> None:
-    """Make the tables in an empty file or in one of another version.
+    """Makes the tables in an empty file or in one of another version.
 
     Raises:
         StoreError: it is another program's.
@@ -303,7 +303,7 @@ def _key(db: sqlite3.Connection, run_id: str) -> int | None:
 
 
 def _find(connection: Connection, run: int, text: str, *, revealed: bool) -> None:
-    """Fill the table `found`, unless it is of the same question and nothing was added since."""
+    """Fills the table `found`, unless it is of the same question and nothing was added since."""
     (newest,) = connection.db.execute("SELECT max(key) FROM texts").fetchone()
     question = (run, text, revealed, newest)
     if connection.found == question:

@@ -25,7 +25,7 @@ _ADD_LINE = "INSERT OR REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
 _ADD_SHOWN = "INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?, ?)"
 _REPEAT_BITS = 20
 _VISIBLE_OR_NULL = "CASE WHEN sealed THEN NULL ELSE {} END"
-"""What is told of a sealed trial is its verdict and its score."""
+"""Of a sealed trial only its verdict and its score are shown."""
 _COLUMNS = {
     "position": "place",
     "case": "case_id",
@@ -40,7 +40,7 @@ _END = "\x1f"
 
 
 def add(db: sqlite3.Connection, run: int, entries: Sequence[Entry]) -> None:
-    """Keep lines; those that are there already take their new form.
+    """Keeps lines; those that are there already take their new form.
 
     Args:
         db: a connection to the catalogue.

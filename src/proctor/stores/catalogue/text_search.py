@@ -17,7 +17,7 @@ _END = b"\0"
 
 
 def add(db: sqlite3.Connection, run: int, texts: Sequence[tuple[int, str]], *, sealed: bool) -> None:
-    """Keep texts, each with the place of its line.
+    """Keeps texts, each with the place of its line.
 
     Args:
         db: a connection to the catalogue.

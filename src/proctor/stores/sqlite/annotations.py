@@ -23,7 +23,7 @@ class AnnotationTables(CaseQueries):
     # --- judges ---
 
     def calibrate(self, calibration: Calibration) -> None:
-        """Keep how well a judge judged."""
+        """Keeps the calibration of a judge."""
         with as_store_errors(self.path):
             self._db.execute(
                 "INSERT INTO calibrations (judge, body) VALUES (?, ?)",
@@ -50,7 +50,7 @@ class AnnotationTables(CaseQueries):
             )
 
     def look(self, look: Look) -> None:
-        """Keep a look at a holdout."""
+        """Keeps a look at a holdout."""
         self.check_can_count_looks()
         with as_store_errors(self.path):
             self._db.execute("INSERT INTO looks (suite, body) VALUES (?, ?)", (look.suite, encode(look)))
@@ -66,7 +66,7 @@ class AnnotationTables(CaseQueries):
     # --- labels ---
 
     def label(self, label: Label, *, held_out: bool = False) -> KeptLabel:
-        """Keep a label of a run's answer, in the place of what the same person said of it before."""
+        """Keeps a label of a run's answer, in the place of what the same person said of it before."""
         at = datetime.now(UTC)
         row = (label.run, label.case_id, label.repeat, label.by, held_out, at.isoformat(), encode(label))
         with as_store_errors(self.path):
@@ -79,7 +79,7 @@ class AnnotationTables(CaseQueries):
         return KeptLabel(number=cursor.lastrowid, label=label, held_out=held_out, at=at)
 
     def unlabel(self, number: int) -> bool:
-        """Take a label back, so that the one before it counts again; False when it is gone already."""
+        """Takes a label back, so that the one before it counts again; False when it is gone already."""
         with as_store_errors(self.path):
             return self._db.execute("DELETE FROM labels WHERE number = ?", (number,)).rowcount > 0
 

@@ -1,7 +1,7 @@
 """Answers in one SQLite file, found again by the digest of all that they depend on.
 
 It is only ever a shortcut: a file that is damaged is put aside, and one that cannot be used is done without;
-both are told and neither stops a run. Several processes may use the same file.
+both are reported and neither stops a run. Several processes may use the same file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _UPSERT = """INSERT INTO answers (key, about, kept_at, parts, value, why_not) VA
 _GET = "SELECT value, why_not FROM answers WHERE key = ?"
 _EARLIER = "SELECT parts FROM answers WHERE about = ? AND kept_at < ? ORDER BY kept_at DESC LIMIT 50"
 _BATCH = 64
-"""So many answers are written at once."""
+"""How many answers are written at once."""
 _GATHER_S = 0.1
 """An answer waits for others only when one was written less than so long ago."""
 _OPEN_PATIENCE_S = 5.0
@@ -67,7 +67,7 @@ class SqliteAnswerCache:
 
         Args:
             path: the file.
-            notify: told, in a sentence, when the file is damaged or cannot be used.
+            notify: called with a sentence when the file is damaged or cannot be used.
         """
         self._path = path.absolute()
         self._notify = notify
@@ -92,7 +92,7 @@ class SqliteAnswerCache:
         return [parts for (parts,) in self._rows(_EARLIER, (_blob(about), self._since))]
 
     def put(self, key: bytes, about: str, parts: bytes, value: bytes | None, why_not: str) -> None:
-        """Keep an answer, or why there is none, which never takes an answer's place.
+        """Keeps an answer, or why there is none, which never takes an answer's place.
 
         It can be had at once, and is in the file when the cache is closed, if not before.
 
@@ -117,7 +117,7 @@ class SqliteAnswerCache:
             self._write()
 
     def close(self) -> None:
-        """Write what waits, and close the file. Safe to call twice."""
+        """Writes what waits, and closes the file. Safe to call twice."""
         if self._db is not None:
             self._db.lock_wait.patience_s = _RETRY_S
         self._write()
@@ -172,7 +172,7 @@ class SqliteAnswerCache:
             self._notify(f"{self._path} is no cache of this version of Proctor, so no answer is cached.")
 
     def _give_up(self, error: Exception) -> None:
-        """Go on with a new file where this one is damaged, else without a cache."""
+        """Goes on with a new file where this one is damaged, else without a cache."""
         self._close()
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
             renamed = self._path.with_name(f"{self._path.name}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S}")
@@ -198,7 +198,7 @@ class _NotOurs(Exception):
 
 
 def _prepare(db: sqlite3.Connection) -> None:
-    """Make the tables in an empty file.
+    """Makes the tables in an empty file.
 
     Raises:
         _NotOurs: it holds something else.

@@ -15,12 +15,12 @@ from proctor.stores.sqlite.file_copy import copy_store, count_rows
 
 
 def back_up(path: str, to: Path, on_progress: Progress = lambda _count, _total: None) -> dict[str, int]:
-    """Copy a store to a new file and check the copy; gives the numbers of its rows by table.
+    """Copies a store to a new file and checks the copy; returns the numbers of its rows by table.
 
     Args:
         path: the store.
         to: the new file.
-        on_progress: told how far it is.
+        on_progress: called with how much is done, and of how much.
 
     Raises:
         UsageError: there is such a file already, or it cannot be written.

@@ -62,7 +62,7 @@ def opened(
     Args:
         path: the file.
         lock_wait: how it waits for locks; None is as commands do.
-        notify: told, in a sentence, where a store of an earlier version was backed up before its migration.
+        notify: called with a sentence where a store of an earlier version was backed up before its migration.
 
     Raises:
         StoreError: the file is no store, is damaged, or was written by a newer version; it is left as it is.
@@ -107,7 +107,7 @@ def open_as_is(path: str) -> sqlite3.Connection:
 
 
 def _back_up(path: str, notify: Callable[[str], None], version: int) -> None:
-    """Copy a store of an earlier version before it is changed.
+    """Copies a store of an earlier version before it is changed.
 
     Raises:
         StoreError: the copy cannot be written.
@@ -131,7 +131,7 @@ def _back_up(path: str, notify: Callable[[str], None], version: int) -> None:
 
 
 def _check_before_opening(path: Path) -> None:
-    """Read the file's header as plain bytes, for even a read-only connection may write beside the file.
+    """Reads the file's header as plain bytes, for even a read-only connection may write beside the file.
 
     Not while this process has a connection to it: closing any other descriptor of a file lets go of all locks
     that the process has on it, and another process would take away the log that the connection writes to.

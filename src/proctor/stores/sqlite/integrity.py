@@ -45,11 +45,11 @@ _SIBLINGS = ("", "-wal", "-shm", "-claims", "-catalogue", "-trash")
 
 
 def check_store(path: str, on_progress: Progress = lambda _count, _total: None) -> StoreReport:
-    """Check a store.
+    """Checks a store.
 
     Args:
         path: the file.
-        on_progress: told how far it is.
+        on_progress: called with how much is done, and of how much.
 
     Raises:
         StoreError: there is none, or it cannot be read at all.

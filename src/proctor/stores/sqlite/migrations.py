@@ -148,7 +148,7 @@ class _Versions:
         self._numbers: dict[str, list[str]] = {}
 
     def save(self, header: dict[str, Any], content: str, saved_at: str) -> None:
-        """Give a suite its version; what its file says of one has a field of its own from now on."""
+        """Gives a suite its version; what its file says of one has a field of its own from now on."""
         name, digest = header.get("name"), header.get("digest")
         if not isinstance(name, str) or not isinstance(digest, str):
             return  # damaged: whoever reads it is told
@@ -164,7 +164,7 @@ class _Versions:
 
 
 def _object(body: object) -> dict[str, Any] | None:
-    """A noun's JSON; None for what is damaged: whoever reads it is told."""
+    """A noun's JSON; None for what is damaged, which the next reader reports."""
     try:
         value = json.loads(body) if isinstance(body, bytes) else None
     except ValueError:
@@ -177,7 +177,7 @@ def _body(noun: dict[str, Any]) -> bytes:
 
 
 def migrate(db: Connection, back_up: Callable[[int], None] = lambda _version: None) -> None:
-    """Bring a store to the present version, all steps or none.
+    """Brings a store to the present version, all steps or none.
 
     Args:
         db: a connection to it.

@@ -15,7 +15,7 @@ from proctor.stores.sqlite.connection import as_store_errors
 from proctor.stores.sqlite.transactions import decode_row, page
 
 _MANY = 5000
-"""So many turns are looked up at once: from the index alone, which has no order by them."""
+"""The most turns that are read at once, from the index alone, which has no order by them."""
 _PAGE = 256
 _REACH = "SELECT count(*), coalesce(max(rowid), 0) FROM trials WHERE run = ?"
 _TURNS = "SELECT rowid FROM trials WHERE run = ? AND +rowid > ? ORDER BY rowid LIMIT ?"

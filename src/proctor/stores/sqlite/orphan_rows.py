@@ -39,7 +39,7 @@ def count_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> dict[str, in
 
 
 def delete_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> None:
-    """Delete them, a few thousand at a time."""
+    """Deletes them, a few thousand at a time."""
     remove_leftovers(db, run_locks)
     for table, where in _WHERE.values():
         key = {"suite_cases": "(suite, position)", "variables": "(run, name)"}.get(table, "rowid")

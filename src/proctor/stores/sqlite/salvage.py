@@ -80,12 +80,12 @@ _BY_SHAPE = {"IIII": "trials", "TTITI": "labels", "TII": "versions"}
 
 
 def salvage(path: Path, to: Path, on_progress: Progress = lambda _count, _total: None) -> SalvageResult:
-    """Save what can be read of a store into a new one.
+    """Saves what can be read of a store into a new one.
 
     Args:
         path: the damaged store.
         to: the new file.
-        on_progress: told how far it is.
+        on_progress: called with how much is done, and of how much.
 
     Raises:
         UsageError: there is a new file already, or it cannot be written.
@@ -169,7 +169,7 @@ class _Hints:
 
 
 def _read(pages: PageFile, db: sqlite3.Connection, on_progress: Progress) -> _Hints:
-    """Copy every readable row into the new store; returns what indexes tell of the others."""
+    """Copies every readable row into the new store; returns what indexes tell of the others."""
     trees, hints = Trees(pages), _Hints()
     db.execute(
         "CREATE TEMP TABLE entries (name TEXT, id INTEGER, run INTEGER, PRIMARY KEY (name, id)) WITHOUT ROWID"
@@ -190,7 +190,7 @@ def _read(pages: PageFile, db: sqlite3.Connection, on_progress: Progress) -> _Hi
 def _take(
     db: sqlite3.Connection, columns: dict[str, int], row: Row, owner: str | None, hints: _Hints
 ) -> None:
-    """Put one record where it belongs."""
+    """Puts one record where it belongs."""
     shape = "".join(_LETTERS.get(type(value), "?") for value in row.values)
     if row.rowid is None:
         if (table := _WITHOUT_ROWID.get(shape)) in columns and owner in (None, table):
@@ -249,7 +249,7 @@ def _is_readable(table: str, values: tuple[Any, ...]) -> bool:
 def _note_entry(
     db: sqlite3.Connection, shape: str, values: tuple[Any, ...], owner: str | None, hints: _Hints
 ) -> None:
-    """Remember what an entry of an index says of a row."""
+    """Remembers what an entry of an index says of a row."""
     if owner == "suite_cases_by_sent" or (owner is None and shape == "BII"):
         db.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, 0)", ("suite_cases", _place_id(*values[1:])))
         return
@@ -282,7 +282,7 @@ class _Restoration:
         self._hints = hints
 
     def finish(self) -> SalvageResult:
-        """Make the store consistent."""
+        """Makes the store consistent."""
         db = self._db
         with transaction(db):
             for key, content in self._hints.contents.items():  # an index has all of it
@@ -315,7 +315,7 @@ class _Restoration:
             self._db.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", (key, suite, encode(look)))
 
     def _put_aside_incomplete_suites(self) -> Iterator[str]:
-        """Keep the cases of suites that are not whole, where nothing takes them for the suite."""
+        """Keeps the cases of suites that are not whole, where nothing takes them for the suite."""
         db = self._db
         for key, content in db.execute("SELECT key, content FROM contents ORDER BY key").fetchall():
             if content.startswith(UNFINISHED) or _suite_digest(db, key) == content:

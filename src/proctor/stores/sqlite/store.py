@@ -96,7 +96,7 @@ class SqliteStore(AnnotationTables):
     def saving(
         self, *, aside: bool = False, again: bool = False, name: Callable[[Suite], str] | None = None
     ) -> SavingSuite:
-        """Begin to save a suite; nothing of it is there before `keep`.
+        """Begins to save a suite; nothing of it is there before `keep`.
 
         Args:
             aside: a version that is there keeps its content, and the one last saved under the name is still
@@ -135,11 +135,11 @@ class SqliteStore(AnnotationTables):
         return self._versions.names_from(path)
 
     def claim_name(self, name: str, path: str) -> None:
-        """Give a suite's name to the file of an absolute path, and take it from any other file."""
+        """Gives a suite's name to the file of an absolute path, and takes it from any other file."""
         self._versions.claim_name(name, path)
 
     def forget(self, name: str, version: str) -> None:
-        """Forget one version of a suite; its number is given to no other.
+        """Forgets one version of a suite; its number is given to no other.
 
         Raises:
             StoreError: there is none, or runs of it are stored.
@@ -166,7 +166,7 @@ class SqliteStore(AnnotationTables):
     # --- runs ---
 
     def begin(self, run: Run) -> None:
-        """Keep a run that is starting, and claim it.
+        """Keeps a run that is starting, and locks it for this process.
 
         Raises:
             StoreError: its suite's content has been forgotten since it was saved.
@@ -195,7 +195,7 @@ class SqliteStore(AnnotationTables):
             self.secret(run.id)  # so that copies of the store give the same bundles
 
     def claim(self, run_id: str) -> None:
-        """Make sure that no other process makes this run, until the store is closed.
+        """Makes sure that no other process makes this run, until the store is closed.
 
         Raises:
             StoreError: another process does.
@@ -208,7 +208,7 @@ class SqliteStore(AnnotationTables):
                 )
 
     def update(self, run: Run, *, wait: bool = True) -> None:
-        """Keep a run's present state, after everything handed over so far; see `Store.update`."""
+        """Keeps a run's present state, after everything handed over so far; see `Store.update`."""
         self._writer.put_state(RunState(self._key(run.id), run.status, encode(run)))
         if wait:
             self._writer.flush()
@@ -268,7 +268,7 @@ class SqliteStore(AnnotationTables):
         return answered(self.path, self._db, sent_digest, target_digest, run_id)
 
     def delete(self, run_id: str) -> None:
-        """Forget a run and its trials; the version of the suite stays, and so do labels of its answers."""
+        """Forgets a run and its trials; the version of the suite stays, and so do labels of its answers."""
         self.claim(run_id)
         key = self._key(run_id)
         self._writer.flush()
@@ -292,7 +292,7 @@ class SqliteStore(AnnotationTables):
         return row[0]
 
     def keep_variables(self, run_id: str, digests: Mapping[str, bytes]) -> None:
-        """Keep keyed digests of the values that variables have in a run, by their names."""
+        """Keeps keyed digests of the values that variables have in a run, by their names."""
         rows = [(self._key(run_id), *row) for row in digests.items()]
         with as_store_errors(self.path), transaction(self._db):
             self._db.executemany("INSERT OR REPLACE INTO variables VALUES (?, ?, ?)", rows)
@@ -306,11 +306,11 @@ class SqliteStore(AnnotationTables):
     # --- trials ---
 
     def arrived(self, run_id: str, trial: Trial) -> None:
-        """Keep an output whose grading has not ended."""
+        """Keeps an output whose grading has not ended."""
         self._writer.put((self._key(run_id), trial.position, trial.repeat, None, encode(trial)))
 
     def record(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
-        """Keep a finished trial; a second one for the same case and repeat changes nothing."""
+        """Keeps a finished trial; a second one for the same case and repeat changes nothing."""
         key = self._keys.get(run_id) or self._key(run_id)
         self._writer.put((key, trial.position, trial.repeat, verdict.value, encode(trial)))
 
@@ -381,16 +381,16 @@ class SqliteStore(AnnotationTables):
     # --- the file ---
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
-        """Tell in a sentence when a method has waited for another process's lock for 2 s."""
+        """Tells in a sentence when a method has waited for another process's lock for 2 s."""
         self._lock_wait.tell = lambda: tell(f"Waiting for another process, which has locked {self.path}.")
 
     def protect(self) -> None:
-        """Lose no trial from now on; see `Store.protect`."""
+        """Loses no trial from now on; see `Store.protect`."""
         self._lock_wait.patience_s = inf
         self._writer.rescue = True
 
     def abandon_lock(self) -> None:
-        """Wait for no lock any more; what waits is saved elsewhere where `protect` was called."""
+        """Stops waiting for locks; what waits is saved elsewhere where `protect` was called."""
         self._lock_wait.abandoned.set()
 
     def is_full(self) -> bool:
@@ -402,7 +402,7 @@ class SqliteStore(AnnotationTables):
         return self._writer.health()
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Return when everything handed over so far is durable; False when that takes longer."""
+        """Returns when everything handed over so far is durable; False when that takes longer."""
         return self._writer.flush(timeout_s)
 
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
@@ -426,7 +426,7 @@ class SqliteStore(AnnotationTables):
             orphan_rows.delete_leftovers(self._db, self._run_locks)
 
     def close(self) -> None:
-        """Flush and release everything. Safe to call twice."""
+        """Flushes and releases everything. Safe to call twice."""
         if self._closed:
             return
         self._closed = True

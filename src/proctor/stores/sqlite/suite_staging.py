@@ -55,7 +55,7 @@ class StagedCases:
         """How many cases that is."""
 
     def write(self, bodies: Sequence[Body], places: Sequence[Place]) -> None:
-        """Add the next cases, in transactions of a fraction of a second each."""
+        """Adds the next cases, in transactions of a fraction of a second each."""
         if self._key is None and self._are_stored(places):
             return
         key = self._begin()
@@ -86,7 +86,7 @@ class StagedCases:
         return row is not None
 
     def publish(self, content: str, bodies: Sequence[Body], places: Sequence[Place]) -> None:
-        """Add the last cases and make all of them those of a content. Only inside a transaction.
+        """Adds the last cases and makes all of them those of a content. Only inside a transaction.
 
         Raises:
             StoreError: another process has removed them.
@@ -107,7 +107,7 @@ class StagedCases:
         _insert(self._db, key, bodies, places)
 
     def release(self) -> None:
-        """Let go of what was published, when its transaction has ended, or is left to the next save."""
+        """Releases the lock, when what was published is committed, or is left to the next save."""
         if self._key is not None:
             self._run_locks.unlock(_FIRST_LOCK + self._key)
             self._key = None
@@ -115,7 +115,7 @@ class StagedCases:
                 self._db.execute(statement)
 
     def remove(self) -> None:
-        """Forget what was written. Safe to call at any time."""
+        """Forgets what was written. Safe to call at any time."""
         if self._key is not None:
             _remove(self._db, self._key)
             self.release()
@@ -183,7 +183,7 @@ def _insert(db: sqlite3.Connection, key: int, bodies: Sequence[Body], places: Se
 
 
 def _in_short_transactions(db: sqlite3.Connection, steps: Iterator[int], make: Callable[[int], None]) -> None:
-    """Do every step, as many in one transaction as fit into its time; others can write in between."""
+    """Does every step, as many in one transaction as fit into its time; others can write in between."""
     step = next(steps, None)
     while step is not None:
         with transaction(db):
@@ -219,7 +219,7 @@ def find_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> list[int]:
 
 
 def remove_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> None:
-    """Remove what processes left behind that died while they saved a suite."""
+    """Removes what processes left behind that died while they saved a suite."""
     for key in _unfinished(db):
         if run_locks.lock_unheld(_FIRST_LOCK + key):
             _remove(db, key)
@@ -227,7 +227,7 @@ def remove_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> None:
 
 
 def _remove(db: sqlite3.Connection, key: int) -> None:
-    """Remove an unfinished row with its cases, unless another suite may have them: `sweep` finds those."""
+    """Removes an unfinished row with its cases, unless another suite may have them: `sweep` finds those."""
     row = db.execute(f"SELECT content FROM contents WHERE key = ? AND {IS_UNFINISHED}", (key,)).fetchone()  # noqa: S608
     if row is None:
         return

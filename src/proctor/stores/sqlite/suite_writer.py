@@ -79,7 +79,7 @@ class SavingSuite:
         self._bodies, self._places, self._bytes = [], [], 0
 
     def keep(self, suite: Suite) -> Suite:
-        """Keep the suite with its cases, and give its header back with `content` and `version` filled in."""
+        """Keeps the suite with its cases, and returns its header with `content` and `version` filled in."""
         content = "sha256:" + self._content.hexdigest()
         try:
             with as_store_errors(self._path):
@@ -106,7 +106,7 @@ class SavingSuite:
         return restored
 
     def drop(self) -> None:
-        """Forget what was added. Safe to call at any time, also after `keep`.
+        """Forgets what was added. Safe to call at any time, also after `keep`.
 
         After Ctrl-C the rows are left for the next save to remove, as for a million cases that takes seconds.
         """

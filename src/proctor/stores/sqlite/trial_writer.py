@@ -119,7 +119,7 @@ class Writer:
     # --- for whoever hands over ---
 
     def put(self, row: Row) -> None:
-        """Hand a row over; waits only when very many are waiting already."""
+        """Hands a row over; waits only when very many are waiting already."""
         self._check()
         if self._closing:
             raise StoreError("The store is closed: nothing more can be written.")
@@ -136,7 +136,7 @@ class Writer:
             self._wait_for_room()
 
     def put_state(self, state: RunState) -> None:
-        """Hand the present state of a run over, to be written after all rows so far."""
+        """Hands the present state of a run over, to be written after all rows so far."""
         self._check()
         with self._lock:
             self._states.append(state)
@@ -144,7 +144,7 @@ class Writer:
         self._wake()
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Wait until every row handed over is durable; False if it takes longer than that."""
+        """Waits until every row handed over is durable; False if it takes longer than that."""
         self._hurry.set()
         last = None if timeout_s is None else monotonic() + timeout_s
         self._wait(self._idle, lambda: self._idle.is_set() or (last is not None and monotonic() >= last))
@@ -165,7 +165,7 @@ class Writer:
         )
 
     def close(self) -> None:
-        """Flush, and end the thread.
+        """Flushes, and ends the thread.
 
         Raises:
             StoreError: not all could be written, or only now and only to another file.
@@ -199,7 +199,7 @@ class Writer:
         self._wait(self._room, lambda: not self._is_over(_BLOCKING))
 
     def _wait(self, event: Event, is_over: Callable[[], bool]) -> None:
-        """Wait until something is so; a thread that has died tells nobody else, so it is looked after.
+        """Waits until something is so; a thread that has died tells nobody else, so it is looked after.
 
         Raises:
             StoreError: the writer failed, or the store is locked for longer than anybody waits.
@@ -293,7 +293,7 @@ class Writer:
                 self._move(error, rows, states)
 
     def _connect_to_store(self) -> None:
-        """Connect, unless the path names another file by now: SQLite would make a new one.
+        """Connects, unless the path names another file by now: SQLite would make a new one.
 
         Raises:
             FileChanged: it does.
@@ -343,7 +343,7 @@ class Writer:
             self._locked_since = None
 
     def _move(self, error: sqlite3.Error | OSError, rows: Sequence[Row], states: Sequence[RunState]) -> None:
-        """Go on in a new file, if one can be written."""
+        """Goes on in a new file, if one can be written."""
         from proctor.stores.sqlite.rescue import save_elsewhere
 
         try:

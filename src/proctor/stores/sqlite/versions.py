@@ -190,7 +190,7 @@ class Versions:
 
 
 def sweep(db: sqlite3.Connection) -> None:
-    """Forget contents that no version and no run has, and cases that no content has.
+    """Forgets contents that no version and no run has, and cases that no content has.
 
     What is being saved at this moment stays; see `proctor.stores.sqlite.suite_staging`.
     """
