@@ -243,12 +243,12 @@ def _make_key(folder: Path, name: str, environ: Mapping[str, str]) -> SigningKey
     how = BestAvailableEncryption(password) if password else NoEncryption()
     data = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how)
     if not kept_new(private_path(folder, name), data, 0o600):
-        found = _read(folder, name, environ)
-        if found is None:
+        existing_key = _read(folder, name, environ)
+        if existing_key is None:
             raise UsageError(
                 f"{private_path(folder, name)} is a link that leads nowhere, or was removed just now."
             )
-        return found
+        return existing_key
     key = SigningKey(name, private, made=True)
     kept_new(folder / f"{name}{_PUBLIC}", key.public_pem.encode(), 0o644)
     return key

@@ -73,7 +73,7 @@ def members(file: BinaryIO, count: int) -> list[Member]:
     length = file.seek(0, 2)
     start, entries = _list(file, length, count)
     place, result = 0, []
-    for entry in sorted(entries, key=lambda each: each.offset):
+    for entry in sorted(entries, key=lambda item: item.offset):
         if entry.offset != place:
             what = "overlaps another one" if entry.offset < place else "has hidden bytes before it"
             raise BadArchive(f"is damaged: the entry {_name(entry)!a} {what}")
@@ -111,9 +111,9 @@ def _list(file: BinaryIO, length: int, count: int) -> tuple[int, list[_Directory
     remaining = file.read(size)
     entries = []
     for _ in range(count):
-        entry, taken = _entry(remaining)
+        entry, entry_size = _entry(remaining)
         entries.append(entry)
-        remaining = remaining[taken:]
+        remaining = remaining[entry_size:]
     if remaining:
         raise BadArchive("has hidden bytes in its list of entries")
     return start, entries

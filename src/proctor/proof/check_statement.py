@@ -123,8 +123,8 @@ def run_of(config: bytes, environment: bytes, suite: Suite) -> Run:
     whole = {**parts, **around, "suite": suite}
     run = understood(CONFIG, lambda: msgspec.convert(whole, Run))
     for place, data, make in ((CONFIG, config, config_of), (ENVIRONMENT, environment, environment_of)):
-        rendered = understood(place, partial(_render, make, run))
-        if rendered != data:
+        rebuilt = understood(place, partial(_render, make, run))
+        if rebuilt != data:
             raise Defect(f"{place} has a field that is unknown, in the wrong place or not as it is written.")
     return run
 

@@ -117,25 +117,27 @@ def _header_data(suite: Suite) -> dict[str, Any]:
     return {"suite": replace(suite, folder="")}
 
 
-def _case_data(index: int, salt: str, case: Case, sent_digest: str, ordered: str | None) -> dict[str, Any]:
+def _case_data(
+    index: int, salt: str, case: Case, sent_digest: str, ordered_json: str | None
+) -> dict[str, Any]:
     data = {"index": index, "salt": salt, "case": case, "sent": sent_digest}
-    return data if ordered is None else {**data, "written": ordered}
+    return data if ordered_json is None else {**data, "written": ordered_json}
 
 
-def _ordered_json(case: Case, sent: str) -> str | None:
+def _ordered_json(case: Case, sent_text: str) -> str | None:
     """The order of a case's keys; None also where the digest is of an earlier version, which has no order."""
-    ordered = in_order(case)
-    return None if ordered is None or sent != sent_digest(case) else ordered
+    json_text = in_order(case)
+    return None if json_text is None or sent_text != sent_digest(case) else json_text
 
 
-def _put_in_order(read: CaseLine, ordered: str) -> CaseLine:
+def _put_in_order(read: CaseLine, ordered_json: str) -> CaseLine:
     """The line with the case's keys in the order in which they were sent."""
     try:
-        stored_case = decode(ordered, _StoredCase)
+        stored_case = decode(ordered_json, _StoredCase)
     except (msgspec.DecodeError, RecursionError):
         raise ValueError("`written` is not the JSON of an input and a form") from None
     case = replace(read.case, input=stored_case.input or read.case.input, form=stored_case.form)
-    if in_order(case) != ordered or canonical(case) != canonical(read.case):
+    if in_order(case) != ordered_json or canonical(case) != canonical(read.case):
         raise ValueError("`written` is not what its case sends")
     return replace(read, case=case)
 

@@ -235,16 +235,16 @@ def published_trial(trial: Trial, case: Case, run: Run) -> Trial:
     which could be guessed by it.
     """
 
-    def told(text: str) -> str:
+    def redact(text: str) -> str:
         return _without_workspaces(run.id, _without(run.suite.folder, text))
 
-    digests = [assertion_digest(one) for one in case.assertions] if case.variables else []
+    digests = [assertion_digest(assertion) for assertion in case.assertions] if case.variables else []
     if len(digests) != len(trial.scores):
-        digests = [one.assertion for one in trial.scores]
-    scores = tuple(map(_published_score, trial.scores, digests, [told] * len(digests)))
+        digests = [score.assertion for score in trial.scores]
+    scores = tuple(map(_published_score, trial.scores, digests, [redact] * len(digests)))
     if trial.failure is None:
         return trial if scores == trial.scores else replace(trial, scores=scores)
-    message = told(trial.failure.message)
+    message = redact(trial.failure.message)
     return replace(trial, scores=scores, failure=replace(trial.failure, message=message))
 
 
@@ -273,12 +273,12 @@ def _published_spec(spec: TargetSpec) -> TargetSpec:
         endpoint=address if names_in(address) else spec.endpoint,
         options=options,
         judge=None if spec.judge is None else _published_spec(spec.judge),
-        fallbacks=tuple(_published_spec(one) for one in spec.fallbacks),
+        fallbacks=tuple(_published_spec(fallback) for fallback in spec.fallbacks),
     )
 
 
-def _published_score(score: Score, digest: str, told: Callable[[str], str]) -> Score:
-    reason = told(score.reason)
+def _published_score(score: Score, digest: str, redact: Callable[[str], str]) -> Score:
+    reason = redact(score.reason)
     if reason == score.reason and digest == score.assertion:
         return score
     return replace(score, reason=reason, assertion=digest)

@@ -43,7 +43,7 @@ _BATCH = 64
 """How many answers are written at once."""
 _GATHER_S = 0.1
 """An answer waits for others only when one was written less than so long ago."""
-_OPEN_PATIENCE_S = 5.0
+_OPEN_TIMEOUT_S = 5.0
 _RETRY_S = 1.0
 """How long a file that another process has locked is left alone, and how long closing waits for it."""
 _MAX_WAITING = 10_000
@@ -162,7 +162,7 @@ class SqliteAnswerCache:
     def _open(self) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = connect(str(self._path), LockWait(patience_s=_OPEN_PATIENCE_S))
+            self._db = connect(str(self._path), LockWait(patience_s=_OPEN_TIMEOUT_S))
             _prepare(self._db)
             self._db.lock_wait.patience_s = 0  # the event loop does not wait for a shortcut
         except (sqlite3.Error, OSError) as error:
@@ -175,13 +175,15 @@ class SqliteAnswerCache:
         """Goes on with a new file where this one is damaged, else without a cache."""
         self._close()
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
-            renamed = self._path.with_name(f"{self._path.name}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+            damaged_path = self._path.with_name(
+                f"{self._path.name}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+            )
             try:
-                self._path.rename(renamed)
+                self._path.rename(damaged_path)
             except OSError as refusal:
                 error = refusal
             else:
-                self._notify(f"The cache {self._path} is damaged: it was renamed to {renamed.name}.")
+                self._notify(f"The cache {self._path} is damaged: it was renamed to {damaged_path.name}.")
                 self._open()
                 return
         self._notify(f"The cache {self._path} cannot be used, so no answer is cached any more: {error}.")

@@ -230,7 +230,7 @@ _SELECT = {
     "versions": "SELECT name || ' v' || number, body, name, number, digest, content FROM versions "
     "WHERE content IS NOT NULL",
 }
-_WORDS = {None, *(verdict.value for verdict in Verdict)}
+_VERDICT_WORDS = {None, *(verdict.value for verdict in Verdict)}
 
 
 def _is_run(run: Run, _body: bytes, *columns: Any) -> bool:
@@ -244,7 +244,7 @@ def _is_suite(suite: Suite, _body: bytes, *columns: Any) -> bool:
 
 def _is_trial(trial: Trial, _body: bytes, *columns: Any) -> bool:
     position, repeat, verdict = columns
-    return (trial.position, trial.repeat) == (position, repeat) and verdict in _WORDS
+    return (trial.position, trial.repeat) == (position, repeat) and verdict in _VERDICT_WORDS
 
 
 _COLUMNS: dict[str, Callable[..., bool]] = {

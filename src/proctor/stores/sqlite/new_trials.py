@@ -14,9 +14,9 @@ from proctor.protocols import Followed
 from proctor.stores.sqlite.connection import as_store_errors
 from proctor.stores.sqlite.transactions import decode_row, page
 
-_MANY = 5000
+_MAX_TURNS = 5000
 """The most turns that are read at once, from the index alone, which has no order by them."""
-_PAGE = 256
+_PAGE_ROWS = 256
 _REACH = "SELECT count(*), coalesce(max(rowid), 0) FROM trials WHERE run = ?"
 _TURNS = "SELECT rowid FROM trials WHERE run = ? AND +rowid > ? ORDER BY rowid LIMIT ?"
 _SUITE = """SELECT contents.key FROM runs JOIN contents ON contents.content = runs.content
@@ -50,7 +50,7 @@ def changed(
     with as_store_errors(path):
         suite = db.execute(_SUITE, (run,)).fetchone()
     turns = _turns(path, db, run, after, sorted(waiting))
-    while some := list(islice(turns, _PAGE)):
+    while some := list(islice(turns, _PAGE_ROWS)):
         while some:
             with as_store_errors(path):
                 cursor = db.execute(_TRIALS, (json.dumps(some), suite and suite[0], run, after))
@@ -65,9 +65,9 @@ def _turns(path: str, db: sqlite3.Connection, run: int, after: int, waiting: Ite
     yield from waiting
     while True:
         with as_store_errors(path):
-            rows = db.execute(_TURNS, (run, after, _MANY)).fetchall()
+            rows = db.execute(_TURNS, (run, after, _MAX_TURNS)).fetchall()
         yield from (turn for (turn,) in rows)
-        if len(rows) < _MANY:
+        if len(rows) < _MAX_TURNS:
             return
         after = rows[-1][0]
 

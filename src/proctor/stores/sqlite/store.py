@@ -36,7 +36,7 @@ from proctor.stores.sqlite.versions import Versions, sweep
 
 T = TypeVar("T")
 
-_PAGE = 256
+_PAGE_ROWS = 256
 """Rows per read: short statements leave no snapshot open, so the log file can shrink meanwhile."""
 _NEWEST_TAGGED = """SELECT body FROM runs WHERE EXISTS (
     SELECT 1 FROM json_each(CASE WHEN json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) END, '$.tags')
@@ -155,13 +155,13 @@ class SqliteStore(AnnotationTables):
                     "JOIN suite_cases ON suite_cases.suite = contents.key "
                     "JOIN cases ON cases.digest = suite_cases.digest WHERE contents.content = ? "
                     "AND position >= ? AND position < ? ORDER BY position",
-                    (content, start, start + _PAGE),
+                    (content, start, start + _PAGE_ROWS),
                 ).fetchall()
             if not rows:
                 return
             for body, sent_digest in rows:
                 yield self._read(partial(_stored_case, body, sent_digest))
-            start += _PAGE
+            start += _PAGE_ROWS
 
     # --- runs ---
 
@@ -340,7 +340,7 @@ class SqliteStore(AnnotationTables):
                 cursor = self._db.execute(
                     "SELECT position, repeat, verdict, body FROM trials WHERE run = ? "
                     "AND (position, repeat) > (?, ?) ORDER BY position, repeat LIMIT ?",
-                    (key, position, repeat, _PAGE),
+                    (key, position, repeat, _PAGE_ROWS),
                 )
                 rows = page(cursor, 3)
                 cursor.close()

@@ -39,13 +39,13 @@ class RunState(Struct, frozen=True, gc=False):
 MAX_WAITING_ROWS = 4096
 """At this number of rows that are not durable, no more answers are requested."""
 MAX_WAITING_BYTES = 16 * 2**20
-_BLOCKING = 4
+_MAX_OVERRUN = 4
 """This many times these limits make the next hand-over wait, which keeps memory flat whoever hands over."""
 CLOSE_PATIENCE_S = 1.0
 """How long closing waits for a lock before what waits is saved elsewhere."""
 _GATHER_S = 0.03
 """How long rows gather before they are committed: well under the promised 100 ms."""
-_PATIENCE_S = 0.1
+_CHECK_EVERY_S = 0.1
 _CHUNKS = (512, 64, 8, 1)
 """Rows per statement: few sizes, so that SQLite's statement cache knows them all."""
 
@@ -132,7 +132,7 @@ class Writer:
                 self._idle.clear()
         if first:
             self._wake()
-        elif self._is_over(_BLOCKING):
+        elif self._is_over(_MAX_OVERRUN):
             self._wait_for_room()
 
     def put_state(self, state: RunState) -> None:
@@ -196,7 +196,7 @@ class Writer:
     def _wait_for_room(self) -> None:
         self._hurry.set()
         self._room.clear()
-        self._wait(self._room, lambda: not self._is_over(_BLOCKING))
+        self._wait(self._room, lambda: not self._is_over(_MAX_OVERRUN))
 
     def _wait(self, event: Event, is_over: Callable[[], bool]) -> None:
         """Waits until something is so; a thread that has died tells nobody else, so it is looked after.
@@ -206,7 +206,7 @@ class Writer:
         """
         if not is_over():
             with interruptible():
-                while not is_over() and not event.wait(_PATIENCE_S):
+                while not is_over() and not event.wait(_CHECK_EVERY_S):
                     self._check()
                     since = self._locked_since
                     if since is not None and monotonic() - since > self._lock_wait.patience_s:
