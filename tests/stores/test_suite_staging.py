@@ -31,11 +31,11 @@ import sys
 from pathlib import Path
 from proctor.codec import sent_digest
 from proctor.model import Case, Message, Suite
-from proctor.stores import saving
+from proctor.stores.sqlite import suite_writer
 from proctor.stores.sqlite.store import SqliteStore
 
 path = sys.argv[1]
-saving.BATCH_CASES = 1000
+suite_writer.BATCH_CASES = 1000
 store = SqliteStore.open_file(path)
 writer = store.saving()
 count = 0
