@@ -45,7 +45,7 @@ from proctor.model import (
     Verdict,
 )
 from proctor.protocols import Store
-from proctor.stores import STORES
+from proctor.stores import open_store
 
 TRIALS, SMALL_RUNS = 100_000, 300
 MOST_MS = 300
@@ -104,7 +104,7 @@ def main() -> None:
 
 def fill(path: Path, trials: int, letters: int, small: int) -> None:
     """A store with small runs and a large one."""
-    choose, store = random.Random(7), STORES.get("sqlite")(str(path))
+    choose, store = random.Random(7), open_store(str(path))
     for name, cases, runs in (("small", 10, small), ("large", trials, 1)):
         suite = saved(store, name, cases, choose)
         for number in range(runs):

@@ -16,7 +16,7 @@ from rich.console import Console
 from proctor.cli.colours import THEME, coloured
 from proctor.reports.runs import console as report
 from proctor.services.runs.reading.report import reported
-from proctor.stores.sqlite.store import open_store
+from proctor.stores import open_store
 
 COMMAND = "proctor run cheap --target local"
 COLUMNS = 118

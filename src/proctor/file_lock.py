@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock that other processes wait for; the system lets go of it if this one dies.
+    """Holds a lock that other processes wait for; the system releases it if this one dies.
 
     Raises:
         OSError: the file to lock cannot be made.

@@ -16,9 +16,12 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 from msgspec import Struct
 
 from proctor.model import Case, JudgeRule, Judgment, Mark, Output, PassRule, Problem, Prompt, Suite
+from proctor.store_protocol import AnswerCache as AnswerCache
 from proctor.store_protocol import Answered as Answered
+from proctor.store_protocol import CaseInRun as CaseInRun
 from proctor.store_protocol import Followed as Followed
 from proctor.store_protocol import KeptLabel as KeptLabel
+from proctor.store_protocol import SameCaseElsewhere as SameCaseElsewhere
 from proctor.store_protocol import SavedSuite as SavedSuite
 from proctor.store_protocol import Store as Store
 from proctor.store_protocol import StoredCase as StoredCase

@@ -59,6 +59,23 @@ class Answered(Struct, frozen=True, kw_only=True):
     case: Case
 
 
+class CaseInRun(Struct, frozen=True, kw_only=True):
+    """The case at one position of a suite, and its trials in one run."""
+
+    case: StoredCase
+    trials: tuple[StoredTrial, ...]
+    """In order of repeat."""
+
+
+class SameCaseElsewhere(Struct, frozen=True, kw_only=True):
+    """Another run that sent the same case."""
+
+    run: Run
+    position: int
+    verdicts: tuple[Verdict | None, ...]
+    """One a repeat; None for one that waits for its judges."""
+
+
 class KeptLabel(Struct, frozen=True, kw_only=True):
     """A label of a stored answer."""
 
@@ -93,18 +110,42 @@ class StoreHealth(Struct, frozen=True, kw_only=True):
 class SuiteWriter(Protocol):
     """A suite on its way into a store."""
 
-    def add(self, case: Case, sent: str) -> None:
+    def add(self, case: Case, sent_digest: str) -> None:
         """The next case, in order, with the digest of what is sent for it."""
 
     def keep(self, suite: Suite) -> Suite:
-        """Keep the suite with its cases, and give its header back with `content` and `version` filled in.
+        """Keeps the suite with its cases, and returns its header with `content` and `version` filled in.
 
         The same content is kept once. Under a name, another digest is the next version; a digest that was
         there before is its old version again, with the content that came last.
         """
 
     def drop(self) -> None:
-        """Forget what was added. Safe to call at any time, also after `keep`."""
+        """Forgets what was added. Safe to call at any time, also after `keep`."""
+
+
+class AnswerCache(Protocol):
+    """Answers of targets by all that they depend on, for later runs; it does not know what is in them."""
+
+    def get(self, key: bytes) -> tuple[bytes | None, str] | None:
+        """What was put under that key: an answer, or why there is none; None when nothing was."""
+
+    def earlier(self, about: str) -> list[bytes]:
+        """The parts of what earlier commands put about that, newest first."""
+
+    def put(self, key: bytes, about: str, parts: bytes, value: bytes | None, why_not: str) -> None:
+        """Keeps an answer, or why there is none, which never replaces an answer.
+
+        Args:
+            key: of all that the answer depends on.
+            about: what `earlier` finds it by.
+            parts: what `earlier` returns.
+            value: the answer; None for none.
+            why_not: why there is none.
+        """
+
+    def close(self) -> None:
+        """Writes what waits, and releases everything. Safe to call twice."""
 
 
 class Store(Protocol):
@@ -117,17 +158,20 @@ class Store(Protocol):
     takes. `arrived` and `record` never wait for a lock unless very much waits already.
     """
 
+    is_durable: bool
+    """Whether it is still there when this process has ended."""
+
     def on_wait(self, tell: Callable[[str], None]) -> None:
-        """Tell in a sentence when a method has waited for another process's lock for 2 s."""
+        """Tells in a sentence when a method has waited for another process's lock for 2 s."""
 
     def protect(self) -> None:
-        """Lose no trial from now on: wait for locks, and save elsewhere what can no longer be written here.
+        """Loses no trial from now on: waits for locks, and saves elsewhere what it cannot write here.
 
         `arrived` and `record` then take trials whatever happens to the file, and `health` tells of it.
         """
 
     def abandon_lock(self) -> None:
-        """Wait for no lock any more; what waits is saved elsewhere where `protect` was called."""
+        """Stops waiting for locks; what waits is saved elsewhere where `protect` was called."""
 
     def is_full(self) -> bool:
         """Whether too many trials wait to be written for more to be requested."""
@@ -138,7 +182,7 @@ class Store(Protocol):
     def saving(
         self, *, aside: bool = False, again: bool = False, name: Callable[[Suite], str] | None = None
     ) -> SuiteWriter:
-        """Begin to save a suite; nothing of it is there before `keep`.
+        """Begins to save a suite; nothing of it is there before `keep`.
 
         Args:
             aside: a version that is there keeps its content, and the one last saved under the name is still
@@ -149,19 +193,19 @@ class Store(Protocol):
         """
 
     def begin(self, run: Run) -> None:
-        """Keep a run that is starting, and claim it."""
+        """Keeps a run that is starting, and locks it for this process."""
 
     def claim(self, run_id: str) -> None:
-        """Make sure that no other process makes this run; raises StoreError when one does."""
+        """Makes sure that no other process makes this run; raises StoreError when one does."""
 
     def arrived(self, run_id: str, trial: Trial) -> None:
-        """Keep an output whose grading has not ended."""
+        """Keeps an output whose grading has not ended."""
 
     def record(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
-        """Keep a finished trial; a second one for the same case and repeat changes nothing."""
+        """Keeps a finished trial; a second one for the same case and repeat changes nothing."""
 
     def update(self, run: Run, *, wait: bool = True) -> None:
-        """Keep a run's present state, after everything handed over so far.
+        """Keeps a run's present state, after everything handed over so far.
 
         Args:
             run: the run.
@@ -169,7 +213,7 @@ class Store(Protocol):
         """
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Return when everything handed over so far is durable; False when that takes longer."""
+        """Returns when everything handed over so far is durable; False when that takes longer."""
 
     def runs(self) -> Iterator[Run]:
         """Every run, newest first."""
@@ -236,10 +280,10 @@ class Store(Protocol):
         """The names of suites that the file of an absolute path has."""
 
     def claim_name(self, name: str, path: str) -> None:
-        """Give a suite's name to the file of an absolute path, and take it from any other file."""
+        """Gives a suite's name to the file of an absolute path, and takes it from any other file."""
 
     def forget(self, name: str, version: str) -> None:
-        """Forget one version of a suite; its number is given to no other.
+        """Forgets one version of a suite; its number is given to no other.
 
         Raises:
             StoreError: there is none, or runs of it are stored.
@@ -248,48 +292,63 @@ class Store(Protocol):
     def cases(self, content: str, start: int = 0) -> Iterator[StoredCase]:
         """The cases of the suite of that content from a position on, in order; nothing holds them all."""
 
-    def answered(self, sent: str, target_digest: str, run_id: str | None = None) -> Iterator[Answered]:
+    def answered(self, sent_digest: str, target_digest: str, run_id: str | None = None) -> Iterator[Answered]:
         """The trials with an output that asked the target of that digest the same, newest run first.
 
         Nothing holds them all; only those of one run where it is given.
         """
 
+    def case_in_run(self, run: Run, position: int) -> CaseInRun | None:
+        """The case at a position of a run's suite, with its trials; None for a position past the end.
+
+        Reads by keys, however many trials the run has.
+        """
+
+    def find_position(self, run: Run, sent_digest: str, case_id: str) -> int | None:
+        """The position of the case with that digest of what is sent, in the suite of a run; None for none.
+
+        Where several cases send the same, it is the one with that id, else the first.
+        """
+
+    def same_case_elsewhere(self, run: Run, sent_digest: str, limit: int) -> list[SameCaseElsewhere]:
+        """The newest other runs of a suite of the same name that sent the same; at most `limit`."""
+
     def delete(self, run_id: str) -> None:
-        """Forget a run and its trials; the version of the suite stays, and so do labels of its answers."""
+        """Forgets a run and its trials; the version of the suite stays, and so do labels of its answers."""
 
     def secret(self, run_id: str) -> bytes:
         """32 random bytes of the run's own, which are made at first use and stay the same."""
 
     def keep_variables(self, run_id: str, digests: Mapping[str, bytes]) -> None:
-        """Keep keyed digests of the values that variables have in a run, by their names."""
+        """Keeps keyed digests of the values that variables have in a run, by their names."""
 
     def variables(self, run_id: str) -> dict[str, bytes]:
         """What `keep_variables` was given for a run; empty for a run of an earlier version."""
 
     def calibrate(self, calibration: Calibration) -> None:
-        """Keep how well a judge judged."""
+        """Keeps the calibration of a judge."""
 
     def calibrations(self, judge: str) -> list[Calibration]:
         """How well the judge of that target digest judged, oldest first."""
 
     def check_can_count_looks(self) -> None:
-        """Raise StoreError where no look can be kept, before anything is written that shows a holdout."""
+        """Raises StoreError where no look can be kept, before anything is written that shows a holdout."""
 
     def look(self, look: Look) -> None:
-        """Keep a look at a holdout."""
+        """Keeps a look at a holdout."""
 
     def looks(self, suite_digest: str) -> list[Look]:
         """The looks at the holdout of the suite of that digest, oldest first; deleted runs' included."""
 
     def label(self, label: Label, *, held_out: bool = False) -> KeptLabel:
-        """Keep a label of a run's answer, in the place of what the same person said of it before.
+        """Keeps a label of a run's answer, in the place of what the same person said of it before.
 
         That stays behind it and counts again when this one is taken back. Labels outlive their run, and
         count again when it is imported from its bundle.
         """
 
     def unlabel(self, number: int) -> bool:
-        """Take a label back, so that the one before it counts again; False when it is gone already."""
+        """Takes a label back, so that the one before it counts again; False when it is gone already."""
 
     def labels(self, run_id: str | None = None) -> list[KeptLabel]:
         """The labels that count, oldest first; only those of one run where it is given."""
@@ -297,5 +356,18 @@ class Store(Protocol):
     def labelled(self) -> dict[str, int]:
         """How many answers of each run have a label, by the run's id; deleted runs' included."""
 
+    def open_answer_cache(self, notify: Callable[[str], None] = ...) -> AnswerCache:
+        """The cache of answers that lies beside the store; close it after use.
+
+        Args:
+            notify: called with a sentence when the cache is damaged or cannot be used; no run stops for that.
+        """
+
+    def count_unused_rows(self) -> dict[str, int]:
+        """How many rows of each kind nothing refers to; kinds of which there are none are left out."""
+
+    def delete_unused_rows(self) -> None:
+        """Deletes them, without blocking other processes for long."""
+
     def close(self) -> None:
-        """Flush and release everything. Safe to call twice."""
+        """Flushes and releases everything. Safe to call twice."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from proctor.model import Look
 from proctor.reports.runs.serialize import counts_row
-from proctor.stores.sqlite.store import open_store
+from proctor.stores import open_store
 from proctor.verdicts import Counts
 
 Proctor = Callable[..., Any]

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from proctor.stores.sqlite.store import open_store
+from proctor.stores import open_store
 
 Proctor = Callable[..., Any]
 Days = Callable[..., None]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.stores import STORES
+from proctor.stores import open_store
 
 Proctor = Callable[..., Any]
 
@@ -53,7 +53,7 @@ def test_a_saved_suite_is_run_whatever_its_name(
 ) -> None:
     proctor("suites", "save", half, "--name", "kept")
     # Names that no command gives: a suite may have been saved by another way.
-    store = STORES.get("sqlite")(str(folder / ".proctor" / "proctor.db"))
+    store = open_store(str(folder / ".proctor" / "proctor.db"))
     header = store.suite("kept")
     assert header is not None
     writer = store.saving()

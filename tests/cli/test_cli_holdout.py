@@ -11,7 +11,7 @@ import pytest
 
 import proctor as package
 from proctor.model import Look
-from proctor.stores.sqlite.store import open_store
+from proctor.stores import open_store
 
 Proctor = Callable[..., Any]
 SECRET = "kestrel"

@@ -12,7 +12,7 @@ import pytest
 from proctor.errors import SuiteError
 from proctor.model import Label
 from proctor.services.judges.label_files import read_labels
-from proctor.stores.sqlite.store import open_store
+from proctor.stores import open_store
 
 Proctor = Callable[..., Any]
 STORE = ".proctor/proctor.db"

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from patience import wait_until
 from proctor.model import Verdict
+from proctor.stores import open_store
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
-from proctor.stores.sqlite.store import open_store
 
 Proctor = Callable[..., Any]
 STORE = Path(".proctor/proctor.db")
@@ -155,7 +155,7 @@ from datetime import UTC, datetime
 from time import sleep
 from proctor.model import Output, Trial, Verdict
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
-from proctor.stores.sqlite.store import open_store
+from proctor.stores import open_store
 
 store = open_store(sys.argv[1])
 for position in range(10, 60_000):
@@ -270,7 +270,7 @@ def test_gc_leaves_the_workspaces_of_a_run_that_is_being_made(
     proctor: Proctor, litter: dict[str, Path], run_id: str
 ) -> None:
     claims = (
-        "import sys\nfrom proctor.stores.sqlite.store import open_store\nstore = open_store(sys.argv[1])\n"
+        "import sys\nfrom proctor.stores import open_store\nstore = open_store(sys.argv[1])\n"
         "store.claim(sys.argv[2])\nprint('claimed', flush=True)\nsys.stdin.read()\n"
     )
     words = [sys.executable, "-c", claims, str(STORE), run_id]

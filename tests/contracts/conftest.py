@@ -11,19 +11,29 @@ import pytest
 from proctor.codec import sent_digest
 from proctor.model import Assertion, Case, Run, Suite, TargetSpec
 from proctor.protocols import Store
-from proctor.stores import STORES
+from proctor.stores import STORES, locate_store
+from proctor.stores.location import StoreLocation
 
 Make = Callable[..., Any]
 
 
+def locate(scheme: str, folder: Path) -> StoreLocation:
+    """A new store of every kind."""
+    return locate_store(":memory:" if scheme == "memory" else f"{scheme}:///{folder / 'kept'}")
+
+
 @pytest.fixture(params=STORES.names())
-def open_another(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Store]]:
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> StoreLocation:
+    return locate(request.param, tmp_path)
+
+
+@pytest.fixture
+def open_another(location: StoreLocation) -> Iterator[Callable[[], Store]]:
     """Opens the same store, each time anew."""
     opened: list[Store] = []
-    kind = STORES.get(request.param)
 
     def make() -> Store:
-        opened.append(kind(str(tmp_path / "kept")))
+        opened.append(location.open_store())
         return opened[-1]
 
     yield make

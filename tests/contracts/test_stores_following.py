@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from proctor.errors import StoreError
 from proctor.model import Case, Verdict
 from proctor.protocols import Store
+from proctor.stores.location import StoreLocation
 
 Make = Callable[..., Any]
 
@@ -106,6 +106,15 @@ def test_a_run_that_is_not_there_cannot_be_followed(store: Store) -> None:
 
 # --- who makes a run ---------------------------------------------------------------------------------------
 
+
+@pytest.fixture
+def seen_by_others(location: StoreLocation) -> StoreLocation:
+    """A store that other processes can open, too."""
+    if not location.is_durable:
+        pytest.skip("no other process can open it")
+    return location
+
+
 needs_locks = pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="the system does not tell")
 
 
@@ -122,7 +131,7 @@ def test_a_run_is_claimed_by_whoever_began_it_until_that_store_is_closed(
 
 @needs_locks
 def test_another_process_that_makes_a_run_is_known_by_its_id_until_it_dies(
-    begun: Make, store: Store, open_another: Callable[[], Store], tmp_path: Path
+    begun: Make, store: Store, open_another: Callable[[], Store], seen_by_others: StoreLocation
 ) -> None:
     begun("r1")
     begun("r2")
@@ -130,11 +139,11 @@ def test_another_process_that_makes_a_run_is_known_by_its_id_until_it_dies(
     asking = open_another()
     assert asking.maker("r1") is None
     claims = (
-        "import sys\nfrom proctor.stores.sqlite.store import open_store\nstore = open_store(sys.argv[1])\n"
+        "import sys\nfrom proctor.stores import open_store\nstore = open_store(sys.argv[1])\n"
         "store.claim('r1')\nprint('claimed', flush=True)\nsys.stdin.read()\n"
     )
     other = subprocess.Popen(
-        [sys.executable, "-c", claims, str(tmp_path / "kept")],
+        [sys.executable, "-c", claims, seen_by_others.address],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         encoding="utf-8",
@@ -152,7 +161,7 @@ def test_another_process_that_makes_a_run_is_known_by_its_id_until_it_dies(
 
 @needs_locks
 def test_a_claim_outlives_whoever_only_asked_or_claimed_another_run(
-    begun: Make, store: Store, open_another: Callable[[], Store], tmp_path: Path
+    begun: Make, store: Store, open_another: Callable[[], Store], seen_by_others: StoreLocation
 ) -> None:
     begun("r1")
     begun("r2")
@@ -162,11 +171,11 @@ def test_a_claim_outlives_whoever_only_asked_or_claimed_another_run(
     asking.close()
     claiming.close()
     claims = (
-        "import sys\nfrom proctor.stores.sqlite.store import open_store\nstore = open_store(sys.argv[1])\n"
+        "import sys\nfrom proctor.stores import open_store\nstore = open_store(sys.argv[1])\n"
         "print(*(store.maker(run) for run in ('r1', 'r2')))\n"
     )
     told = subprocess.run(
-        [sys.executable, "-c", claims, str(tmp_path / "kept")],
+        [sys.executable, "-c", claims, seen_by_others.address],
         check=True,
         capture_output=True,
         encoding="utf-8",

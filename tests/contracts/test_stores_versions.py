@@ -16,7 +16,7 @@ from proctor.codec import sent_digest, target_digest
 from proctor.errors import StoreError
 from proctor.model import Case, Look, Params, Suite, TargetSpec, Trial, Verdict
 from proctor.protocols import Answered, Store
-from proctor.stores import STORES
+from proctor.stores import STORES, open_store
 
 Make = Callable[..., Any]
 ECHO = TargetSpec(name="echo", kind="echo")
@@ -59,7 +59,8 @@ def test_numbers_follow_the_first_saving_of_each_digest_under_its_name(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str]]
 ) -> None:
     for kind in STORES.names():
-        store = STORES.get(kind)(str(tmp_path_factory.mktemp("law") / "kept"))
+        address = ":memory:" if kind == "memory" else f"{kind}:///{tmp_path_factory.mktemp('law')}/kept"
+        store = open_store(address)
         first: dict[str, list[str]] = {"x": [], "y": []}
         for name, digest in steps:
             suite = store.saving().keep(Suite(name=name, dialect="d", digest=digest))

@@ -62,6 +62,9 @@ class Shelf:
         self._earlier += self._new
         self._new = []
 
+    def close(self) -> None:
+        pass
+
 
 class Model:
     """Counts how often it is asked."""

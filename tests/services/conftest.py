@@ -14,7 +14,7 @@ import pytest
 from proctor.services import events
 from proctor.services.runs.execution.session import Session
 from proctor.services.runs.request import Request
-from proctor.stores.sqlite.store import SqliteStore, open_store
+from proctor.stores.sqlite.store import SqliteStore
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def store(folder: Path) -> Iterator[SqliteStore]:
-    opened = open_store(str(folder / "kept.db"))
+    opened = SqliteStore.open_file(str(folder / "kept.db"))
     yield opened
     opened.close()
 

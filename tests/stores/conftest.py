@@ -11,7 +11,7 @@ import pytest
 
 from proctor.codec import sent_digest
 from proctor.model import Look, Run, Suite, TargetSpec, Verdict
-from proctor.stores.sqlite.store import SqliteStore, open_store
+from proctor.stores.sqlite.store import SqliteStore
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def opened() -> Iterator[Callable[[Path], SqliteStore]]:
     stores: list[SqliteStore] = []
 
     def make(path: Path) -> SqliteStore:
-        stores.append(open_store(str(path)))
+        stores.append(SqliteStore.open_file(str(path)))
         return stores[-1]
 
     yield make
@@ -54,7 +54,7 @@ def begin(case: Callable[..., Any]) -> Callable[..., Run]:
 def kept(tmp_path: Path, begin: Callable[..., Run], trial: Callable[..., Any]) -> Path:
     """The file of a closed store with one run of 500 trials and a look at it."""
     path = tmp_path / "kept.db"
-    store = open_store(str(path))
+    store = SqliteStore.open_file(str(path))
     run = begin(store, cases=500)
     store.look(Look(suite=run.suite.digest, run=run.id, kind="rate", at=run.started_at))
     for position in range(500):

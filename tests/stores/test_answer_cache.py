@@ -12,10 +12,10 @@ from time import sleep
 import pytest
 
 from patience import PATIENCE_S, wait_until
-from proctor.stores.answer_cache import AnswerCache
-from proctor.stores.sqlite.store import open_store
+from proctor.stores.sqlite.answer_cache import SqliteAnswerCache
+from proctor.stores.sqlite.store import SqliteStore
 
-Open = Callable[[], AnswerCache]
+Open = Callable[[], SqliteAnswerCache]
 
 
 @pytest.fixture
@@ -31,10 +31,10 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def opened(path: Path, told: list[str]) -> Iterator[Open]:
     """Opens the cache, also twice at once, and closes all of them after the test."""
-    caches: list[AnswerCache] = []
+    caches: list[SqliteAnswerCache] = []
 
-    def make() -> AnswerCache:
-        caches.append(AnswerCache(path, told.append))
+    def make() -> SqliteAnswerCache:
+        caches.append(SqliteAnswerCache(path, told.append))
         return caches[-1]
 
     yield make
@@ -42,7 +42,7 @@ def opened(path: Path, told: list[str]) -> Iterator[Open]:
         cache.close()
 
 
-def keep(cache: AnswerCache, number: int, value: bytes | None = b"{}", why_not: str = "") -> None:
+def keep(cache: SqliteAnswerCache, number: int, value: bytes | None = b"{}", why_not: str = "") -> None:
     cache.put(_key(number), f"case {number % 3}", b"parts %d" % number, value, why_not)
 
 
@@ -177,7 +177,7 @@ def test_a_log_that_a_damaged_file_left_behind_is_not_read_into_the_new_one(
     for ending in ("", "-wal"):
         (folder / f"cache.db{ending}").write_bytes(path.with_name(f"cache.db{ending}").read_bytes())
     _damage_header(folder / "cache.db")
-    again = AnswerCache(folder / "cache.db", told.append)
+    again = SqliteAnswerCache(folder / "cache.db", told.append)
     assert (again.get(_key(1)), len(told)) == (None, 1)
     keep(again, 1)
     again.close()
@@ -192,11 +192,11 @@ def _foreign(path: Path) -> None:
 
 
 def _store(path: Path) -> None:
-    open_store(str(path)).close()
+    SqliteStore.open_file(str(path)).close()
 
 
 def _newer(path: Path) -> None:
-    AnswerCache(path).close()
+    SqliteAnswerCache(path).close()
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
     db.close()
@@ -220,7 +220,7 @@ def test_what_is_no_cache_is_left_alone_and_done_without(
 
 def test_a_folder_that_cannot_be_made_is_done_without(tmp_path: Path, told: list[str]) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    cache = AnswerCache(tmp_path / "file" / "cache.db", told.append)
+    cache = SqliteAnswerCache(tmp_path / "file" / "cache.db", told.append)
     keep(cache, 1)
     cache.close()
     assert len(told) == 1
@@ -231,10 +231,10 @@ def test_a_folder_that_cannot_be_made_is_done_without(tmp_path: Path, told: list
 _WRITES = """
 import sys
 from pathlib import Path
-from proctor.stores.answer_cache import AnswerCache
+from proctor.stores.sqlite.answer_cache import SqliteAnswerCache
 
 path, first, count = sys.argv[1:]
-cache = AnswerCache(Path(path), lambda message: print(message, flush=True))
+cache = SqliteAnswerCache(Path(path), lambda message: print(message, flush=True))
 for number in range(int(first), int(first) + int(count)):
     cache.put(number.to_bytes(32, "big"), "c", b"p", b"v" * 300, "")
     assert cache.get(number.to_bytes(32, "big"))

@@ -20,7 +20,7 @@ from proctor.errors import StoreError, UsageError
 from proctor.model import Label, Look, Run, Suite, TargetSpec, Verdict
 from proctor.stores.sqlite.integrity import check_store
 from proctor.stores.sqlite.salvage import salvage
-from proctor.stores.sqlite.store import open_store
+from proctor.stores.sqlite.store import SqliteStore
 
 PAGE = 4096
 ECHO = TargetSpec(name="echo", kind="echo")
@@ -54,7 +54,7 @@ def pages_of(store_path: Path) -> Rows:
 def _large_store(path: Path, case: Any, trial: Any) -> Path:
     """Three runs of 1,500 trials, some of them of many pages, and one that was deleted."""
     dice = random.Random(7)
-    with closing(open_store(str(path))) as store:
+    with closing(SqliteStore.open_file(str(path))) as store:
         for number in range(4):
             writer = store.saving()
             for position in range(1500):
@@ -163,7 +163,7 @@ def _check_that_nothing_misleads(path: Path, marked: tuple[tuple[str, int, int],
     report = check_store(str(path))
     assert {problem.code for problem in report.problems} <= {"run"}
     assert not any("finished" in problem.message for problem in report.problems)
-    with closing(open_store(str(path))) as store:
+    with closing(SqliteStore.open_file(str(path))) as store:
         for run in store.runs():
             there = sum(store.counts(run.id).values())
             assert (run.status == "finished") == (there == 1500)
@@ -176,7 +176,7 @@ def test_what_waits_in_the_log_of_a_killed_process_is_kept(
     store_path: Path, tmp_path: Path, trial: Callable[..., Any]
 ) -> None:
     shutil.copy(store_path, tmp_path / "s.db")
-    store = open_store(str(tmp_path / "s.db"))
+    store = SqliteStore.open_file(str(tmp_path / "s.db"))
     store.record("r0", trial("late", position=1600), Verdict.PASS)
     store.flush()
     for ending in ("", "-wal"):  # as a kill at this moment leaves them
@@ -185,7 +185,7 @@ def test_what_waits_in_the_log_of_a_killed_process_is_kept(
     assert (tmp_path / "killed.db-wal").stat().st_size > 0
     done = salvage(tmp_path / "killed.db", tmp_path / "new.db")
     assert (done.lost, done.runs, done.suites) == ({}, (), ())
-    with closing(open_store(str(tmp_path / "new.db"))) as new:
+    with closing(SqliteStore.open_file(str(tmp_path / "new.db"))) as new:
         assert [stored.trial.position for stored in new.trials("r0")][-1] == 1600
     assert not check_store(str(store_path)).problems
 
@@ -205,7 +205,7 @@ def test_a_new_run_in_a_repaired_store_gets_no_trials_of_a_lost_one(
     _damage(tmp_path / "s.db", set().union(*pages_of["runs"].values()), random.Random(1))
     done = salvage(tmp_path / "s.db", tmp_path / "new.db")
     assert (done.kept["runs"], done.kept["trials"]) == (0, 4500)
-    with closing(open_store(str(tmp_path / "new.db"))) as store:
+    with closing(SqliteStore.open_file(str(tmp_path / "new.db"))) as store:
         begin(store, "fresh")
         assert store.counts("fresh") == {}
 

@@ -17,7 +17,7 @@ import pytest
 from patience import PATIENCE_S, wait_until
 from proctor.errors import StoreError
 from proctor.model import Run, Verdict
-from proctor.stores.sqlite.store import SqliteStore, open_store
+from proctor.stores.sqlite.store import SqliteStore
 
 Open = Callable[[Path], SqliteStore]
 Begin = Callable[..., Run]
@@ -27,10 +27,10 @@ import sys
 from datetime import UTC, datetime
 from time import monotonic, sleep
 from proctor.model import Output, Trial, Verdict
-from proctor.stores.sqlite.store import open_store
+from proctor.stores.sqlite.store import SqliteStore
 
 path, run_id, count, pause_s, size = sys.argv[1:]
-store = open_store(path)
+store = SqliteStore.open_file(path)
 for position in range(int(count)):
     trial = Trial(case_id="c", position=position, sent="sha256:0", output=Output(text="x" * int(size)),
                   started_at=datetime.now(UTC))
@@ -150,7 +150,7 @@ def test_a_full_disk_is_told_and_what_was_durable_stays(tmp_path: Path, opened: 
 def test_an_error_while_writing_is_told_to_whoever_hands_over_next(
     tmp_path: Path, begin: Begin, trial: Callable[..., Any]
 ) -> None:
-    store = open_store(str(tmp_path / "kept.db"))
+    store = SqliteStore.open_file(str(tmp_path / "kept.db"))
     begin(store)
     other = sqlite3.connect(store.path)
     other.execute("DROP TABLE trials")
@@ -181,7 +181,7 @@ def test_another_ones_long_transaction_is_waited_for(
 def test_what_is_used_after_closing_is_told_in_a_sentence(
     tmp_path: Path, begin: Begin, trial: Callable[..., Any]
 ) -> None:
-    store = open_store(str(tmp_path / "kept.db"))
+    store = SqliteStore.open_file(str(tmp_path / "kept.db"))
     begin(store)
     store.close()
     with pytest.raises(StoreError, match="cannot be used"):
@@ -191,13 +191,13 @@ def test_what_is_used_after_closing_is_told_in_a_sentence(
 
 
 def test_a_run_is_claimed_by_one_process_until_it_dies(tmp_path: Path, opened: Open, begin: Begin) -> None:
-    first = open_store(str(tmp_path / "kept.db"))
+    first = SqliteStore.open_file(str(tmp_path / "kept.db"))
     begin(first, "a")
     begin(first, "b")
     first.close()
     store = opened(tmp_path / "kept.db")
     claims = (
-        "import sys\nfrom proctor.stores.sqlite.store import open_store\nstore = open_store(sys.argv[1])\n"
+        "import sys\nfrom proctor.stores import open_store\nstore = open_store(sys.argv[1])\n"
         "store.claim('a')\nstore.claim('a')\nprint('claimed', flush=True)\nsys.stdin.read()\n"
     )
     other = subprocess.Popen(

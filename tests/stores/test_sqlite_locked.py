@@ -15,10 +15,10 @@ from lock_holder import LockHolder
 from patience import wait_until
 from proctor.errors import StoreError
 from proctor.model import Run, Verdict
-from proctor.stores.answer_cache import AnswerCache
 from proctor.stores.sqlite import lock_wait, trial_writer
+from proctor.stores.sqlite.answer_cache import SqliteAnswerCache
 from proctor.stores.sqlite.connection import opened as opened_file
-from proctor.stores.sqlite.store import SqliteStore, open_store
+from proctor.stores.sqlite.store import SqliteStore
 
 Open = Callable[[Path], SqliteStore]
 Begin = Callable[..., Run]
@@ -67,7 +67,7 @@ def test_a_protected_store_waits_for_as_long_as_it_takes_and_writes_every_trial(
 def test_a_store_of_a_short_command_gives_up_in_a_sentence(
     tmp_path: Path, begin: Begin, trial: Make, hold: Hold, patience_s: float
 ) -> None:
-    store = open_store(str(tmp_path / "kept.db"))
+    store = SqliteStore.open_file(str(tmp_path / "kept.db"))
     run = begin(store)
     hold(tmp_path / "kept.db")
     store.record("r1", trial("x"), Verdict.PASS)
@@ -115,7 +115,7 @@ def test_a_store_is_full_when_many_trials_or_many_bytes_wait(
 def test_what_waits_when_a_protected_store_is_closed_is_saved_to_a_new_file(
     tmp_path: Path, opened: Open, begin: Begin, trial: Make, hold: Hold
 ) -> None:
-    store = open_store(str(tmp_path / "kept.db"))
+    store = SqliteStore.open_file(str(tmp_path / "kept.db"))
     begin(store)
     begin(store, "r2")
     store.protect()
@@ -136,7 +136,7 @@ def test_what_waits_when_a_protected_store_is_closed_is_saved_to_a_new_file(
 def test_where_no_file_can_be_written_it_is_said_how_much_is_lost(
     tmp_path: Path, begin: Begin, trial: Make, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = open_store(str(tmp_path / "kept.db"))
+    store = SqliteStore.open_file(str(tmp_path / "kept.db"))
     begin(store)
     store.protect()
     hold(tmp_path / "kept.db")
@@ -152,7 +152,7 @@ def test_where_no_file_can_be_written_it_is_said_how_much_is_lost(
 def test_a_folder_without_room_for_the_new_file_leads_to_the_next_one(
     tmp_path: Path, begin: Begin, trial: Make, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = open_store(str(tmp_path / "kept.db"))
+    store = SqliteStore.open_file(str(tmp_path / "kept.db"))
     begin(store)
     store.protect()
     hold(tmp_path / "kept.db")
@@ -172,14 +172,14 @@ def test_a_folder_without_room_for_the_new_file_leads_to_the_next_one(
         store.close()
     assert not list(full.iterdir())
     (rescued,) = free.glob("*.db")
-    with closing(open_store(str(rescued))) as new:
+    with closing(SqliteStore.open_file(str(rescued))) as new:
         assert [stored.trial.position for stored in new.trials("r1")] == [0]
 
 
 def test_a_new_file_that_takes_no_more_answers_is_named_and_they_are_counted(
     tmp_path: Path, begin: Begin, trial: Make, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = open_store(str(tmp_path / "kept.db"))
+    store = SqliteStore.open_file(str(tmp_path / "kept.db"))
     begin(store)
     store.protect()
     hold(tmp_path / "kept.db")
@@ -199,7 +199,7 @@ def test_a_new_file_that_takes_no_more_answers_is_named_and_they_are_counted(
 def test_answers_wait_for_a_cache_that_another_process_has_locked(tmp_path: Path, hold: Hold) -> None:
     told: list[str] = []
     path = tmp_path / "cache.db"
-    cache = AnswerCache(path, told.append)
+    cache = SqliteAnswerCache(path, told.append)
     holder = hold(path)
     for number in range(200):
         cache.put(number.to_bytes(32, "big"), "c", b"p", b"v", "")
@@ -214,7 +214,7 @@ def test_a_cache_that_stays_locked_ends_nothing_and_says_what_is_not_cached(
     tmp_path: Path, hold: Hold
 ) -> None:
     told: list[str] = []
-    cache = AnswerCache(tmp_path / "cache.db", told.append)
+    cache = SqliteAnswerCache(tmp_path / "cache.db", told.append)
     hold(tmp_path / "cache.db")
     for number in range(3):
         cache.put(number.to_bytes(32, "big"), "c", b"p", b"v", "")

@@ -20,7 +20,7 @@ from proctor.codec import target_digest
 from proctor.errors import StoreError
 from proctor.model import Run
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
-from proctor.stores.sqlite.store import SqliteStore, open_store
+from proctor.stores.sqlite.store import SqliteStore
 
 Open = Callable[[Path], SqliteStore]
 
@@ -36,7 +36,7 @@ def _untouched(path: Path) -> Iterator[None]:
 
 def _refused(path: Path, *words: str) -> None:
     with pytest.raises(StoreError) as caught:
-        open_store(str(path)).close()
+        SqliteStore.open_file(str(path)).close()
     message = str(caught.value)
     assert str(path) in message
     assert message.endswith(".")
@@ -133,7 +133,7 @@ def test_damage_anywhere_in_a_store_is_told_in_a_sentence_or_does_no_harm(
     damaged.write_bytes(content)
     told = ""
     try:
-        _read_all(open_store(str(damaged)))
+        _read_all(SqliteStore.open_file(str(damaged)))
     except StoreError as error:
         told = str(error)
     assert not told or str(damaged) in told
@@ -161,7 +161,7 @@ def test_a_body_that_cannot_be_read_is_told(kept: Path, table: str, body: object
         db.execute(f"UPDATE {table} SET body = ?", (body,))
     db.close()
     with pytest.raises(StoreError, match="is damaged"):
-        _read_all(open_store(str(kept)))
+        _read_all(SqliteStore.open_file(str(kept)))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_column_that_cannot_be_read_is_told(kept: Path, change: str) -> None:
         db.execute(change)
     db.close()
     with pytest.raises(StoreError, match="is damaged"):
-        _read_all(open_store(str(kept)))
+        _read_all(SqliteStore.open_file(str(kept)))
 
 
 @pytest.mark.parametrize("name", ["folder", "/dev/null", "/dev/full", "/dev/null/x.db", "file/x.db"])
@@ -185,19 +185,19 @@ def test_what_can_be_no_file_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(StoreError):
-        open_store(str(tmp_path / name)).close()
+        SqliteStore.open_file(str(tmp_path / name)).close()
     assert not Path("/dev/null-journal").exists()
 
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(StoreError, match="not a file"):
-        open_store(str(tmp_path / "pipe"))
+        SqliteStore.open_file(str(tmp_path / "pipe"))
 
 
 def test_a_folder_in_which_nothing_can_be_made_is_told() -> None:
     with pytest.raises(StoreError, match="/proc/no"):
-        open_store("/proc/no/store.db")
+        SqliteStore.open_file("/proc/no/store.db")
 
 
 def test_an_empty_file_and_a_missing_folder_become_a_store(tmp_path: Path, opened: Open) -> None:
@@ -214,10 +214,10 @@ def test_a_name_with_a_meaning_for_sqlite_is_the_name_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: Callable[..., Run], name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    store = open_store(name)
+    store = SqliteStore.open_file(name)
     begin(store)
     store.close()
-    again = open_store(name)
+    again = SqliteStore.open_file(name)
     assert [run.id for run in again.runs()] == ["r1"]
     again.close()
     assert Path(name).is_file()
@@ -231,7 +231,7 @@ def test_one_store_can_be_made_by_many_at_the_same_moment(tmp_path: Path) -> Non
         def make(path: Path = path, problems: list[Any] = problems, barrier: Any = barrier) -> None:
             barrier.wait()
             try:
-                open_store(str(path)).close()
+                SqliteStore.open_file(str(path)).close()
             except BaseException as error:  # noqa: BLE001  # handed to the test
                 problems.append(error)
 

@@ -12,7 +12,7 @@ import pytest
 
 from proctor.errors import StoreError
 from proctor.model import Run, Suite, TargetSpec
-from proctor.stores.sqlite.store import SqliteStore, open_store
+from proctor.stores.sqlite.store import SqliteStore
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def begin(tmp_path: Path) -> Callable[..., None]:
     """Keeps runs with tags; a body, where one is given, stands in the place of the run's own."""
 
     def make(run_id: str, *tags: str, body: object = None) -> None:
-        with closing(open_store(str(tmp_path / "kept.db"))) as store:
+        with closing(SqliteStore.open_file(str(tmp_path / "kept.db"))) as store:
             suite = store.saving().keep(Suite(name="s", dialect="d", digest="sha256:0"))
             store.begin(
                 Run(
@@ -46,7 +46,7 @@ def begin(tmp_path: Path) -> Callable[..., None]:
 def test_a_damaged_run_hides_no_other(tmp_path: Path, begin: Callable[..., None], body: object) -> None:
     begin("r1", "baseline")
     begin("r2", "baseline", body=body)
-    with closing(open_store(str(tmp_path / "kept.db"))) as store:
+    with closing(SqliteStore.open_file(str(tmp_path / "kept.db"))) as store:
         assert store.run("baseline").id == "r1"
         with pytest.raises(StoreError, match="damaged"):
             store.run("r2")
@@ -55,7 +55,7 @@ def test_a_damaged_run_hides_no_other(tmp_path: Path, begin: Callable[..., None]
 def test_a_damaged_run_that_has_a_tag_is_told(tmp_path: Path, begin: Callable[..., None]) -> None:
     begin("r1", "baseline")
     begin("r2", body=b'{"tags": ["baseline"]}')
-    with closing(open_store(str(tmp_path / "kept.db"))) as store:
+    with closing(SqliteStore.open_file(str(tmp_path / "kept.db"))) as store:
         assert isinstance(store, SqliteStore)
         with pytest.raises(StoreError, match="damaged"):
             store.run("baseline")

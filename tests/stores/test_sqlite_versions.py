@@ -167,9 +167,9 @@ _SAVES = """
 import sys
 from proctor.model import Case, Message, Suite
 from proctor.codec import sent_digest
-from proctor.stores.sqlite.store import open_store
+from proctor.stores.sqlite.store import SqliteStore
 
-store = open_store(sys.argv[1])
+store = SqliteStore.open_file(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
 for word in sys.argv[2:]:

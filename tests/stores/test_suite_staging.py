@@ -18,7 +18,7 @@ from proctor.model import Case, Run, Suite, Verdict
 from proctor.stores.sqlite import suite_writer
 from proctor.stores.sqlite.integrity import check_store
 from proctor.stores.sqlite.orphan_rows import count_leftovers, delete_leftovers
-from proctor.stores.sqlite.run_locks import Claims
+from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.store import SqliteStore
 
 Open = Callable[[Path], SqliteStore]
@@ -31,12 +31,12 @@ import sys
 from pathlib import Path
 from proctor.codec import sent_digest
 from proctor.model import Case, Message, Suite
-from proctor.stores import saving
-from proctor.stores.sqlite.store import open_store
+from proctor.stores.sqlite import suite_writer
+from proctor.stores.sqlite.store import SqliteStore
 
 path = sys.argv[1]
-saving.BATCH_CASES = 1000
-store = open_store(path)
+suite_writer.BATCH_CASES = 1000
+store = SqliteStore.open_file(path)
 writer = store.saving()
 count = 0
 while count % 1000 or not Path(path + ".stop").exists():
@@ -134,7 +134,7 @@ def test_what_a_killed_save_left_is_no_fault_and_gc_removes_it(store: SqliteStor
     kept = _save(store, [case("old")], "old")
     process = subprocess.Popen([sys.executable, "-c", _SAVES, store.path])
     wait_until(lambda: _count(store, "suite_cases") > 3000)
-    with closing(Claims(store.path)) as claims:
+    with closing(RunLocks(store.path)) as claims:
         assert count_leftovers(store._db, claims) == {}  # it is in use
     assert check_store(store.path).problems == ()
     process.send_signal(signal.SIGKILL)
@@ -142,7 +142,7 @@ def test_what_a_killed_save_left_is_no_fault_and_gc_removes_it(store: SqliteStor
     checked = check_store(store.path)
     assert checked.problems == ()
     assert any("1 partly saved suite" in note for note in checked.notes)
-    with closing(Claims(store.path)) as claims:
+    with closing(RunLocks(store.path)) as claims:
         delete_leftovers(store._db, claims)
     assert _count(store, "contents") == _count(store, "suite_cases") == _count(store, "cases") == 1
     assert _cases(store, kept) == [case("old")]

@@ -341,7 +341,7 @@ def make_runs() -> Callable[..., list[Run]]:
     def make(site: Project, suite: str, *targets: str, **fields: Any) -> list[Run]:
         def work() -> list[Run]:
             with site.store() as store:
-                session = Session(store, site.environ, lambda event: None, folder=site.store_path.parent)
+                session = Session(store, site.environ, lambda event: None, folder=site.location.folder)
                 asked = Request(stored=(suite,), targets=targets, **fields)
                 return [done.run for done in asyncio.run(session.run(asked))]
 

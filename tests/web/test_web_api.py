@@ -162,8 +162,8 @@ def test_the_whole_workflow_from_a_text_to_a_verified_certificate(ask: Ask) -> N
 def stored(site: Project, project: Path) -> str:
     """The id of a run of twelve cases on `echo`, of which it passes six; three are held out."""
     (project / "birds.jsonl").write_text(cases(12), encoding="utf-8")
-    site.store_path.parent.mkdir()
-    _invoke(["run", "birds.jsonl", "--target", "echo", "--quiet", "--store", str(site.store_path)])
+    site.location.folder.mkdir()
+    _invoke(["run", "birds.jsonl", "--target", "echo", "--quiet", "--store", site.location.address])
     with site.store() as store:
         return next(store.runs()).id
 
@@ -171,7 +171,7 @@ def stored(site: Project, project: Path) -> str:
 def test_a_run_is_told_as_the_command_line_tells_it(
     ask: Ask, stored: str, site: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = ["--store", str(site.store_path), "--json"]
+    place = ["--store", site.location.address, "--json"]
 
     def printed(*words: str) -> Any:
         capsys.readouterr()
@@ -221,7 +221,7 @@ def test_a_suite_and_a_run_can_hold_nothing_out(ask: Ask, stored: str) -> None:
 
 def test_a_list_of_runs_tells_no_rate_of_a_holdout_alone(ask: Ask, stored: str, site: Project) -> None:
     words = ["run", "birds.jsonl", "--target", "echo", "--quiet", "--split", "holdout"]
-    _invoke([*words, "--store", str(site.store_path)])
+    _invoke([*words, "--store", site.location.address])
     alone, whole = ask("GET", "/runs")["runs"]
     assert (alone["sealed"], alone["passed"], alone["pass_rate"], alone["total"]) == (True, None, None, 3)
     assert (whole["sealed"], whole["passed"]) == (False, 6)
@@ -231,7 +231,7 @@ def test_a_list_of_runs_tells_no_rate_of_a_holdout_alone(ask: Ask, stored: str, 
 
 
 def test_lists_come_in_pages(ask: Ask, stored: str, site: Project) -> None:
-    _invoke(["run", "birds.jsonl", "--target", "mock:x", "--quiet", "--store", str(site.store_path)])
+    _invoke(["run", "birds.jsonl", "--target", "mock:x", "--quiet", "--store", site.location.address])
     first = ask("GET", "/runs", limit=1)
     second = ask("GET", "/runs", limit=1, after=first["next"])
     assert [one["run"] for one in second["runs"]] == [stored]
@@ -358,7 +358,7 @@ def test_a_run_that_cannot_be_is_refused_with_the_field_and_nothing_is_started(
             refused = ask("POST", path, wanted, status=422)
             assert [one["field"] for one in refused["errors"]] == [field], wanted
             assert refused["errors"][0]["message"]
-    assert not (site.store_path.parent / "starts").exists()
+    assert not (site.location.folder / "starts").exists()
 
 
 # --- what is refused ---------------------------------------------------------------------------------------

@@ -30,8 +30,8 @@ def stored(site: Project, project: Path) -> str:
         for n in range(12)
     )
     (project / "s.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    site.store_path.parent.mkdir()
-    _invoke(["run", "s.jsonl", "--target", "echo", "--quiet", "--store", str(site.store_path)])
+    site.location.folder.mkdir()
+    _invoke(["run", "s.jsonl", "--target", "echo", "--quiet", "--store", site.location.address])
     with site.store() as store:
         return next(store.runs()).id
 

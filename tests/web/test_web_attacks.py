@@ -93,7 +93,7 @@ def test_another_site_can_link_to_a_page_and_load_none(server: Served, far: str)
 def test_a_page_by_another_name_tells_nothing_of_the_project(server: Served) -> None:
     answer = server.send("GET", "/suites", headers={"Host": f"evil.example:{server.port}"})
     assert (answer.status, answer.cookies) == (421, [])
-    for told in (server.site.folder.name, server.site.store_path.name, 'name="csrf"'):
+    for told in (server.site.folder.name, server.site.store_name, 'name="csrf"'):
         assert told not in answer.text
         assert told not in server.get("/nowhere").text
 
@@ -350,7 +350,7 @@ def test_an_upload_is_held_for_whoever_sent_it(server: Served) -> None:
 
 def certificate_of(site: Project, run: Run) -> None:
     """A certificate with its full bundle, as they lie beside the store."""
-    folder = site.store_path.parent / "certificates" / run.id
+    folder = site.location.folder / "certificates" / run.id
     folder.mkdir(parents=True)
     named = {"name": "ten", "digest": run.suite.digest}
     said = {"of": "run", "word": "claimed", "run": run.id, "suite": named, "target": named, "part": "holdout"}

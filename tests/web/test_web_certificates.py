@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.cli.main import _invoke
-from proctor.stores.sqlite.store import open_store
+from proctor.stores import open_store
 from proctor.web import bundle_checks
 from proctor.web.pages import certificates
 

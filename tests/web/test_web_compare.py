@@ -284,7 +284,7 @@ def test_an_empty_folder_says_what_the_page_is_for_and_makes_no_store(server: Se
     assert "No run is stored here yet" in answer.text
     assert "proctor run" in answer.text
     assert server.get("/compare?run=a&run=b").status == 200
-    assert not server.site.store_path.exists()
+    assert not server.site.location.exists()
 
 
 def test_a_command_that_the_choice_of_runs_suggests_works_as_it_stands(

@@ -274,7 +274,7 @@ def test_two_browsers_and_the_command_line_at_once_lose_nothing(server: Served) 
         "save",
         str(file),
         "--store",
-        str(server.site.store_path),
+        server.site.location.address,
     ]
     threads = [Thread(target=save, args=(server.another(), name)) for name in ("one", "two")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as other:

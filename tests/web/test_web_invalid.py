@@ -33,7 +33,7 @@ def run(site: Project, project: Path) -> Run:
 
     async def make() -> Run:
         with site.store() as store:
-            session = Session(store, site.environ, lambda event: None, folder=site.store_path.parent)
+            session = Session(store, site.environ, lambda event: None, folder=site.location.folder)
             (done,) = await session.run(Request(suites=("s.jsonl",), targets=("echo",), skip_invalid=True))
             return done.run
 
@@ -57,5 +57,5 @@ def test_the_page_of_its_suite_shows_it(server: Served, run: Run) -> None:
 def test_no_estimate_sends_it(site: Project, run: Run) -> None:
     with site.store() as store:
         request = Request(stored=(run.suite.name,), targets=("echo",))
-        made = estimated(store, request, site.environ, folder=site.store_path.parent)
+        made = estimated(store, request, site.environ, folder=site.location.folder)
     assert (made.cases, made.calls) == (2, 1)

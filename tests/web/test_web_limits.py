@@ -252,7 +252,7 @@ def events(
     (site.folder / "ten.jsonl").write_text("\n".join(rows), encoding="utf-8")
 
     def open_(stack: ExitStack, limits: ServerLimits) -> tuple[Served, str]:
-        words = ("run", "ten.jsonl", "--target", "gated", "--store", str(site.store_path))
+        words = ("run", "ten.jsonl", "--target", "gated", "--store", site.location.address)
         child = subprocess.Popen(
             [sys.executable, "-m", "proctor", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

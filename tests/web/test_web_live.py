@@ -57,7 +57,7 @@ def ten(site: Project) -> Iterator[None]:
         list(Suites(store, {}).save("ten.jsonl"))
     yield
     (site.folder / "go").touch()
-    for path in (site.store_path.parent / "starts").glob("*.json"):
+    for path in (site.location.folder / "starts").glob("*.json"):
         start = get_run_processes(site).find(path.stem)
         if start is not None and get_run_processes(site).is_alive(start):
             os.kill(start.pid, signal.SIGKILL)
@@ -239,7 +239,9 @@ def test_a_run_of_the_command_line_is_followed_and_stopped(
     server: Any, follow: Follow, site: Project
 ) -> None:
     command = [sys.executable, "-m", "proctor", "run", "--saved=ten", "--target=gated", "--concurrency=2"]
-    child = subprocess.Popen([*command, "--quiet", f"--store={site.store_path}"], stderr=subprocess.PIPE)
+    child = subprocess.Popen(
+        [*command, "--quiet", f"--store={site.location.address}"], stderr=subprocess.PIPE
+    )
     try:
         run = the_run(site)
         stream = follow(f"/runs/{run.id}/events")
@@ -349,7 +351,7 @@ def test_a_server_that_is_started_later_knows_what_goes_on(server: Any, site: Pr
     group = begin(server)
     run = the_run(site)
     wait_until(lambda: done_of(site, run.id) == 3)
-    later = RunProcesses(Project(site.store_path, folder=site.folder))
+    later = RunProcesses(Project(site.location.address, folder=site.folder))
     start = later.find(group)
     assert start is not None
     assert later.is_alive(start)

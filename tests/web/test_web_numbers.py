@@ -86,7 +86,7 @@ def told(world: World, capsys: pytest.CaptureFixture[str]) -> Json:
 
     def run(*given: str) -> Any:
         capsys.readouterr()
-        _invoke([*given, "--json", "--store", str(world.server.site.store_path)])
+        _invoke([*given, "--json", "--store", world.server.site.location.address])
         return json.loads(capsys.readouterr().out)
 
     return run
@@ -154,7 +154,7 @@ def test_the_page_of_a_run_says_what_runs_show_says(world: World, told: Json) ->
 
 def test_its_trials_are_those_of_an_export(world: World, tmp_path: Path) -> None:
     run, file = world.runs[0], tmp_path / "trials.jsonl"
-    store = str(world.server.site.store_path)
+    store = world.server.site.location.address
     assert not _invoke(["runs", "export", run.id, "-o", str(file), "--store", store])
     trials = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     shown, address = [], f"/runs/{run.id}"

@@ -14,7 +14,7 @@ import pytest
 
 from proctor.cli.main import _invoke
 from proctor.services.judges.label_files import read_labels
-from proctor.stores.sqlite.store import open_store
+from proctor.stores import open_store
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

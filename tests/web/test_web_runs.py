@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from proctor.codec import sent_digest
 from proctor.model import Case, Output, Run, Selection, Settings, SplitRule, Suite, TargetSpec, Verdict
 from proctor.protocols import Store
-from proctor.stores.sqlite.store import open_store
+from proctor.stores import open_store
 from proctor.web.project import Project
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Kept:
     """Runs in the site's store, made by a process that is this one for as long as it is open."""
 
     def __init__(self, site: Project, case: Make, trial: Make, score: Make) -> None:
-        self.path = str(site.store_path)
+        self.path = site.location.address
         self.store: Store = open_store(self.path)
         self._case, self._trial, self._score = case, trial, score
 
@@ -137,7 +137,7 @@ def test_an_empty_list_says_what_a_run_is_and_what_to_do_and_makes_no_store(
     assert (page.status, headline(page.text)) == (200, "Nothing was run yet")
     assert link(page.text, "Run Suite") == "/run"
     assert "proctor run cheap --target echo" in words(page.text)
-    assert not site.store_path.exists()
+    assert not site.location.exists()
 
 
 def test_the_list_tells_of_each_run_what_it_came_to(kept: Kept, server: Served) -> None:

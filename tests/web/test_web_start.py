@@ -64,7 +64,7 @@ def first_line(text: str) -> str:
 
 
 def started(site: Project) -> list[str]:
-    return sorted(path.stem for path in (site.store_path.parent / "starts").glob("*.json"))
+    return sorted(path.stem for path in (site.location.folder / "starts").glob("*.json"))
 
 
 def given(**fields: Any) -> dict[str, list[str]]:

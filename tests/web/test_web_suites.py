@@ -61,7 +61,7 @@ def test_an_empty_place_says_what_to_do_and_makes_nothing(server: Served) -> Non
     assert answer_of(page) == "No suite is saved yet"
     assert 'href="/suites/new"' in page
     assert "proctor suites save FILE" in page
-    assert not server.site.store_path.exists()
+    assert not server.site.location.exists()
 
 
 def test_the_list_says_what_changed_since_its_last_run(server: Served) -> None:

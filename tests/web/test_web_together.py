@@ -145,7 +145,7 @@ def test_a_store_that_is_deleted_leaves_empty_pages_and_a_new_one_can_be_filled(
     server.post("/suites/save", {"name": "s", "text": suite(4)})
     (run,) = make_runs(server.site, "s", "echo")
     assert run.id in server.get("/runs").text
-    for path in server.site.store_path.parent.glob("proctor.db*"):
+    for path in server.site.location.folder.glob("proctor.db*"):
         if not path.name.endswith("-catalogue"):
             path.unlink()
     for page in PAGES:
@@ -160,9 +160,9 @@ def test_a_store_that_is_deleted_leaves_empty_pages_and_a_new_one_can_be_filled(
 
 def test_a_damaged_store_is_told_in_a_sentence_and_left_alone(server: Served) -> None:
     server.post("/suites/save", {"name": "s", "text": suite(4)})
-    for path in server.site.store_path.parent.glob("proctor.db-*"):
+    for path in server.site.location.folder.glob("proctor.db-*"):
         path.unlink()
-    server.site.store_path.write_bytes(b"no store " * 1000)
+    Path(server.site.location.address).write_bytes(b"no store " * 1000)
     for page in (
         *PAGES[:1],
         "/run",
@@ -178,7 +178,7 @@ def test_a_damaged_store_is_told_in_a_sentence_and_left_alone(server: Served) ->
     assert "proctor.db" in server.get("/suites").text
     answer = server.post("/suites/save", {"name": "s", "text": suite(4)})
     assert answer.status == 503
-    assert server.site.store_path.read_bytes() == b"no store " * 1000
+    assert Path(server.site.location.address).read_bytes() == b"no store " * 1000
 
 
 def test_a_folder_that_nothing_can_be_written_to(
@@ -207,9 +207,7 @@ def test_a_folder_that_nothing_can_be_written_to(
 
 def test_another_process_takes_nothing_away_from_a_store_that_is_open_twice_here(project: Path) -> None:
     site = Project(project / "proctor.db", folder=project)
-    opening = (
-        f"from proctor.stores.sqlite.store import open_store; open_store({str(site.store_path)!r}).close()"
-    )
+    opening = f"from proctor.stores import open_store; open_store({site.location.address!r}).close()"
     with site.store() as first:
         save(first, of_text(suite(3), "s.jsonl"), name="before")
         with site.store() as second:

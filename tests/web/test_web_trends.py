@@ -153,4 +153,4 @@ def test_a_suite_may_be_named_and_the_only_pair_is_shown_at_once(world: World, s
     assert heading(world.server.page("/trends?suite=plain&target=echo")).startswith("Unchanged")
     empty = server.get("/trends")
     assert "No run is stored here yet" in empty.text
-    assert not server.site.store_path.exists()
+    assert not server.site.location.exists()

@@ -95,23 +95,23 @@ def signing_key(folder: Path, name: str | None, environ: Mapping[str, str] = os.
             missing.
     """
     if name is None:
-        return _read(folder, DEFAULT, environ) or _made(folder, DEFAULT, environ)
-    found = _read(folder, check_name(name), environ)
-    if found is None:
+        return _read(folder, DEFAULT, environ) or _make_key(folder, DEFAULT, environ)
+    key = _read(folder, check_name(name), environ)
+    if key is None:
         raise UsageError(
             f"There is no key {name!r} in {folder}. {suggestion(name, names(folder))} "
             f"`proctor keys new {name}` makes it."
         )
-    return found
+    return key
 
 
 def new_key(folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> SigningKey:
-    """Make a key of a new name; it is encrypted where $PROCTOR_KEY_PASSWORD is set.
+    """Makes a key of a new name; it is encrypted where $PROCTOR_KEY_PASSWORD is set.
 
     Raises:
         UsageError: the name cannot be one, is taken, or the files cannot be written.
     """
-    key = _made(folder, check_name(name), environ)
+    key = _make_key(folder, check_name(name), environ)
     if not key.made:
         raise UsageError(f"There is a key {name!r} in {folder} already. Name another one.")
     return key
@@ -124,10 +124,12 @@ def names(folder: Path) -> list[str]:
         UsageError: the folder cannot be read.
     """
     try:
-        found = [one.name.removesuffix(_PRIVATE) for one in folder.glob(f"*{_PRIVATE}") if one.exists()]
+        key_names = [
+            file.name.removesuffix(_PRIVATE) for file in folder.glob(f"*{_PRIVATE}") if file.exists()
+        ]
     except OSError as error:
         raise UsageError(f"The folder of keys {folder} cannot be read: {error.strerror}.") from None
-    return sorted(name for name in found if _NAME.fullmatch(name))
+    return sorted(name for name in key_names if _NAME.fullmatch(name))
 
 
 def public_pem_of(folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> str:
@@ -224,7 +226,7 @@ def require_cryptography() -> None:
         ) from None
 
 
-def _made(folder: Path, name: str, environ: Mapping[str, str]) -> SigningKey:
+def _make_key(folder: Path, name: str, environ: Mapping[str, str]) -> SigningKey:
     """A new key, or the one that another process made first."""
     require_cryptography()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -241,12 +243,12 @@ def _made(folder: Path, name: str, environ: Mapping[str, str]) -> SigningKey:
     how = BestAvailableEncryption(password) if password else NoEncryption()
     data = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how)
     if not kept_new(private_path(folder, name), data, 0o600):
-        found = _read(folder, name, environ)
-        if found is None:
+        existing_key = _read(folder, name, environ)
+        if existing_key is None:
             raise UsageError(
                 f"{private_path(folder, name)} is a link that leads nowhere, or was removed just now."
             )
-        return found
+        return existing_key
     key = SigningKey(name, private, made=True)
     kept_new(folder / f"{name}{_PUBLIC}", key.public_pem.encode(), 0o644)
     return key

@@ -13,13 +13,13 @@ from stat import S_IMODE, S_ISREG
 from proctor import file_lock
 from proctor.errors import UsageError
 
-_LONGEST = 1 << 20
-"""More bytes than this no file of keys has."""
+_MAX_BYTES = 1 << 20
+"""A larger file is no file of keys."""
 _OTHERS_READ, _OTHERS_WRITE = 0o077, 0o002
 
 
 def made_folder(folder: Path) -> None:
-    """Make the folder where it is missing, for its owner alone.
+    """Makes the folder where it is missing, for its owner alone.
 
     Raises:
         UsageError: it cannot be made, or is no folder.
@@ -31,7 +31,7 @@ def made_folder(folder: Path) -> None:
 
 
 def kept_new(path: Path, data: bytes, mode: int) -> bool:
-    """Make a file that appears with all of its content; False when another one is there first.
+    """Makes a file that appears with all of its content; False when another one is there first.
 
     Raises:
         UsageError: it cannot be written.
@@ -43,7 +43,7 @@ def kept_new(path: Path, data: bytes, mode: int) -> bool:
         except FileExistsError:
             return False
         except OSError:  # a disk without links
-            _written(path, data, mode)
+            _write_new(path, data, mode)
         return True
     except FileExistsError:
         return False
@@ -55,7 +55,7 @@ def kept_new(path: Path, data: bytes, mode: int) -> bool:
 
 
 def kept(path: Path, data: bytes, mode: int) -> None:
-    """Write a file in the place of what is there, at once.
+    """Writes a file in the place of what is there, at once.
 
     Raises:
         UsageError: it cannot be written; what was there is left as it was.
@@ -85,19 +85,19 @@ def contents(path: Path, *, secret: bool = False) -> bytes | None:
             raise UsageError(f"{path} is no file. Move it away, or name another folder of keys.")
         with path.open("rb") as file:
             _check_mode(path, os.fstat(file.fileno()), secret=secret)
-            data = file.read(_LONGEST + 1)
+            data = file.read(_MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
-    if len(data) > _LONGEST:
+    if len(data) > _MAX_BYTES:
         raise UsageError(f"{path} is larger than any file of keys. Is it the right one?")
     return data
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file of keys, as `locking.locked` does.
+    """Holds the lock of a file of keys, as `file_lock.locked` does.
 
     Raises:
         UsageError: the file to lock cannot be made.
@@ -110,10 +110,10 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _check_mode(path: Path, found: os.stat_result, *, secret: bool) -> None:
-    if os.name != "posix" or not S_ISREG(found.st_mode):
+def _check_mode(path: Path, status: os.stat_result, *, secret: bool) -> None:
+    if os.name != "posix" or not S_ISREG(status.st_mode):
         return
-    mode = S_IMODE(found.st_mode)
+    mode = S_IMODE(status.st_mode)
     if secret and mode & _OTHERS_READ:
         raise UsageError(
             f"{path} holds a private key and others may read it (mode {mode:04o}). Nothing was signed. "
@@ -128,7 +128,7 @@ def _check_mode(path: Path, found: os.stat_result, *, secret: bool) -> None:
 def _part(path: Path, data: bytes, mode: int) -> Path:
     part = path.with_name(f".{token_hex(8)}.part")
     try:
-        _written(part, data, mode)
+        _write_new(part, data, mode)
     except OSError as error:
         with suppress(OSError):
             part.unlink()
@@ -136,8 +136,8 @@ def _part(path: Path, data: bytes, mode: int) -> Path:
     return part
 
 
-def _written(path: Path, data: bytes, mode: int) -> None:
-    """Make a file of those rights before it has any content, and have it on the disk."""
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    """Makes a file of those rights before it has any content, and waits until it is on the disk."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:  # noqa: PTH123  # by descriptor
         file.write(data)
         file.flush()

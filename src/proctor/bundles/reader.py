@@ -47,7 +47,7 @@ class Bundle:
 
         Args:
             path: the folder or archive, as the user wrote it.
-            pieces: reads a file anew from its beginning.
+            pieces: reads a file from its beginning.
         """
         self.path = path
         self._pieces = pieces
@@ -74,7 +74,7 @@ class Bundle:
         return b"".join(self._read(name))
 
     def lines(self, name: str, hasher: Hash | None = None) -> Iterator[bytes]:
-        """The lines of a file without their ends, read anew; nothing holds them all.
+        """The lines of a file without their ends; every call reads the file again, a piece at a time.
 
         Args:
             name: the file.
@@ -84,22 +84,22 @@ class Bundle:
             BundleError: a line is too long or does not end, or the archive is damaged there.
             UsageError: the disk cannot be read.
         """
-        rest, count = b"", 0
+        partial_line, count = b"", 0
         for piece in self._read(name):
             if hasher is not None:
                 hasher.update(piece)
             first, *lines = piece.split(b"\n")
-            if len(rest) + len(first) > LONGEST_LINE:
+            if len(partial_line) + len(first) > LONGEST_LINE:
                 raise BundleError(
                     f"{self.path}: {name}:{count + 1} is longer than {LONGEST_LINE} bytes, as no line may be."
                 )
             if not lines:
-                rest += first
+                partial_line += first
                 continue
-            yield rest + first
+            yield partial_line + first
             yield from lines[:-1]
-            rest, count = lines[-1], count + len(lines)
-        if rest:
+            partial_line, count = lines[-1], count + len(lines)
+        if partial_line:
             raise BundleError(
                 f"{self.path}: {name}:{count + 1} does not end: it is cut off, or its last newline is gone."
             )
@@ -126,10 +126,10 @@ def opened(path: str | Path) -> Iterator[Bundle]:
     """
     with ExitStack() as stack:
         try:
-            found = Path(path).stat()
-            if stat.S_ISDIR(found.st_mode):
+            status = Path(path).stat()
+            if stat.S_ISDIR(status.st_mode):
                 bundle = _folder(Path(path), str(path), stack)
-            elif stat.S_ISREG(found.st_mode):
+            elif stat.S_ISREG(status.st_mode):
                 bundle = _archive(Path(path), str(path), stack)
             else:
                 raise UsageError(f"{path} is neither a folder nor a file, and so no bundle.")
@@ -142,17 +142,17 @@ def opened(path: str | Path) -> Iterator[Bundle]:
 
 
 def _folder(folder: Path, path: str, stack: ExitStack) -> Bundle:
-    there = []
+    names = []
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name not in NAMES:
                 if not any((folder / name).is_symlink() or (folder / name).exists() for name in NAMES):
                     raise UsageError(f"The folder {path} is no bundle: it has none of {', '.join(NAMES)}.")
                 raise BundleError(f"{path} has {entry.name!a}, which is no file of a bundle.")
-            there.append(entry.name)
-    if not there:
+            names.append(entry.name)
+    if not names:
         raise UsageError(f"The folder {path} is no bundle: it is empty.")
-    _check_whole(path, there)
+    _check_whole(path, names)
     files = {name: _plain_file(folder / name, f"{path}: {name}", stack) for name in NAMES}
     sizes = {name: os.fstat(file.fileno()).st_size for name, file in files.items()}
     _check_sizes(path, sizes)
@@ -163,18 +163,18 @@ def _plain_file(path: Path, called: str, stack: ExitStack) -> BinaryIO:
     wrong = BundleError(f"{called} is a link, a folder or a device and no plain file.")
     if not stat.S_ISREG(path.lstat().st_mode):
         raise wrong
-    file = _opened(path, _PLAIN | getattr(os, "O_NOFOLLOW", 0), stack)
+    file = _open_part(path, _PLAIN | getattr(os, "O_NOFOLLOW", 0), stack)
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         raise wrong
     return file
 
 
-def _opened(path: Path, flags: int, stack: ExitStack) -> BinaryIO:
+def _open_part(path: Path, flags: int, stack: ExitStack) -> BinaryIO:
     return stack.enter_context(open(os.open(path, flags), "rb", buffering=0))  # noqa: PTH123  # by descriptor
 
 
 def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """So many bytes from the beginning: a file that grows meanwhile is not followed."""
+    """At most that many bytes from the beginning: what is appended meanwhile is not read."""
     place = 0
     while place < size:
         file.seek(place)  # each time, as a file may be read twice at once
@@ -186,7 +186,7 @@ def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def _archive(file_path: Path, path: str, stack: ExitStack) -> Bundle:
-    file = _opened(file_path, _PLAIN, stack)
+    file = _open_part(file_path, _PLAIN, stack)
     if file.read(2) != strict_zip.MAGIC and file_path.suffix.lower() != ".zip":
         raise UsageError(f"{path} is no bundle: it is neither a folder nor a ZIP archive.")
     try:
@@ -202,11 +202,11 @@ def _archive(file_path: Path, path: str, stack: ExitStack) -> Bundle:
     return Bundle(path, lambda name: strict_zip.chunks(file, members[name]))
 
 
-def _check_whole(path: str, there: list[str]) -> None:
+def _check_whole(path: str, names: list[str]) -> None:
     """Each of the names once, and no other."""
     for name in NAMES:
-        if there.count(name) != 1:
-            raise BundleError(f"{path} {'lacks' if name not in there else 'has more than one'} {name}.")
+        if names.count(name) != 1:
+            raise BundleError(f"{path} {'lacks' if name not in names else 'has more than one'} {name}.")
 
 
 def _check_sizes(path: str, sizes: dict[str, int]) -> None:

@@ -21,7 +21,7 @@ MAGIC = b"PK"
 _LOCAL = Layout("<4s5H3I2H")
 _CENTRAL = Layout("<4s6H3I5H2I")
 _END = Layout("<4s4H2IH")
-_STORED, _DEFLATED = 0, 8
+_METHOD_STORED, _METHOD_DEFLATED = 0, 8
 _UTF8 = 0x800
 _SPEED = 0x006
 """Two bits by which a writer tells how hard it tried to compress."""
@@ -31,7 +31,7 @@ _LONGEST_TIMES = 32
 """The bytes of the longest of these; more could hide something."""
 _ONLY_LARGE = 16 * 2**20
 _MOST_RATIO = 200
-"""An entry larger than `_ONLY_LARGE` bytes may be so many times larger than what is stored of it."""
+"""How many times larger than its stored bytes an entry of over `_ONLY_LARGE` bytes may be."""
 _CHUNK = 2**18
 
 
@@ -52,7 +52,7 @@ class Member(Struct, frozen=True, kw_only=True):
     method: int
 
 
-class _Listed(Struct, frozen=True, kw_only=True):
+class _DirectoryEntry(Struct, frozen=True, kw_only=True):
     """An entry as the list at the end of an archive has it."""
 
     raw: bytes
@@ -65,55 +65,61 @@ class _Listed(Struct, frozen=True, kw_only=True):
 
 
 def members(file: BinaryIO, count: int) -> list[Member]:
-    """The entries of an archive that has so many, in the order of their data.
+    """The entries of an archive that has that many, in the order of their data.
 
     Raises:
         BadArchive: the file is anything but such an archive and nothing else.
     """
     length = file.seek(0, 2)
-    start, listed = _list(file, length, count)
-    place, found = 0, []
-    for one in sorted(listed, key=lambda each: each.offset):
-        if one.offset != place:
-            what = "overlaps another one" if one.offset < place else "has hidden bytes before it"
-            raise BadArchive(f"is damaged: the entry {_name(one)!a} {what}")
-        member = _member(file, one)
+    start, entries = _list(file, length, count)
+    place, result = 0, []
+    for entry in sorted(entries, key=lambda item: item.offset):
+        if entry.offset != place:
+            what = "overlaps another one" if entry.offset < place else "has hidden bytes before it"
+            raise BadArchive(f"is damaged: the entry {_name(entry)!a} {what}")
+        member = _member(file, entry)
         place = member.start + member.packed
         if place > start:
             raise BadArchive(f"is damaged: the entry {member.name!a} is longer than the archive")
-        found.append(member)
+        result.append(member)
     if place != start:
         raise BadArchive("has hidden bytes behind its last entry")
-    return found
+    return result
 
 
-def _list(file: BinaryIO, length: int, count: int) -> tuple[int, list[_Listed]]:
+def _list(file: BinaryIO, length: int, count: int) -> tuple[int, list[_DirectoryEntry]]:
     """Where the list of entries begins, and the list."""
     if length < _END.size:
         raise BadArchive("is cut off: it is too short for an archive")
     file.seek(length - _END.size)
-    magic, disk, first_disk, here, total, size, start, comment = _END.unpack(file.read(_END.size))
+    magic, disk, first_disk, entries_here, total, size, start, comment = _END.unpack(file.read(_END.size))
     if magic != b"PK\x05\x06" or comment:
         raise BadArchive("is cut off, or has bytes behind its end")
-    if disk or first_disk or here != total or 0xFFFF in (here, total) or 0xFFFFFFFF in (size, start):
+    if (
+        disk
+        or first_disk
+        or entries_here != total
+        or 0xFFFF in (entries_here, total)
+        or 0xFFFFFFFF in (size, start)
+    ):
         raise BadArchive("is in several parts or in the 64-bit form, as no bundle is")
     if total != count:
         raise BadArchive(f"has {total} entries instead of {count}")
     if start + size + _END.size != length:
         raise BadArchive("has hidden bytes, or its list of entries is not where it should be")
     file.seek(start)
-    rest = file.read(size)
-    listed = []
+    remaining = file.read(size)
+    entries = []
     for _ in range(count):
-        one, taken = _entry(rest)
-        listed.append(one)
-        rest = rest[taken:]
-    if rest:
+        entry, entry_size = _entry(remaining)
+        entries.append(entry)
+        remaining = remaining[entry_size:]
+    if remaining:
         raise BadArchive("has hidden bytes in its list of entries")
-    return start, listed
+    return start, entries
 
 
-def _entry(data: bytes) -> tuple[_Listed, int]:
+def _entry(data: bytes) -> tuple[_DirectoryEntry, int]:
     """The first entry of a list, and how many bytes it takes."""
     if len(data) < _CENTRAL.size:
         raise BadArchive("is damaged: its list of entries breaks off")
@@ -126,9 +132,9 @@ def _entry(data: bytes) -> tuple[_Listed, int]:
         _,
         _,
         crc,
-        packed,
+        packed_size,
         size,
-        named,
+        name_length,
         extra,
         comment,
         disk,
@@ -136,26 +142,28 @@ def _entry(data: bytes) -> tuple[_Listed, int]:
         mode,
         offset,
     ) = _CENTRAL.unpack_from(data)
-    end = _CENTRAL.size + named + extra + comment
+    end = _CENTRAL.size + name_length + extra + comment
     if magic != b"PK\x01\x02" or len(data) < end:
         raise BadArchive("is damaged: its list of entries breaks off")
-    raw = data[_CENTRAL.size : _CENTRAL.size + named]
-    one = _Listed(raw=raw, flags=flags, method=method, crc=crc, packed=packed, size=size, offset=offset)
-    name = ascii(_name(one))
+    raw = data[_CENTRAL.size : _CENTRAL.size + name_length]
+    entry = _DirectoryEntry(
+        raw=raw, flags=flags, method=method, crc=crc, packed=packed_size, size=size, offset=offset
+    )
+    name = ascii(_name(entry))
     if comment or disk:
         raise BadArchive(f"has a comment at the entry {name}, or is in several parts, as no bundle is")
-    _check_extra(name, data[_CENTRAL.size + named : end])
+    _check_extra(name, data[_CENTRAL.size + name_length : end])
     _check_kind(name, made_by >> 8, mode)
-    _check_packing(name, one)
-    return one, end
+    _check_packing(name, entry)
+    return entry, end
 
 
-def _name(one: _Listed) -> str:
-    return one.raw.decode("utf-8", "backslashreplace")
+def _name(entry: _DirectoryEntry) -> str:
+    return entry.raw.decode("utf-8", "backslashreplace")
 
 
 def _check_kind(name: str, system: int, mode: int) -> None:
-    """Refuse links, folders and devices; only a Unix-like system says in the upper half what an entry is."""
+    """Refuses links, folders and devices; only a Unix-like system says in the upper half what an entry is."""
     kind = stat.S_IFMT(mode >> 16) if system in (3, 19) else 0
     if kind not in (0, stat.S_IFREG) or mode & 0x10:
         raise BadArchive(f"has the entry {name}, which is a link, a folder or a device and no plain file")
@@ -169,39 +177,41 @@ def _check_extra(name: str, extra: bytes) -> None:
         extra = extra[4 + size :]
 
 
-def _check_packing(name: str, one: _Listed) -> None:
-    if one.flags & ~(_UTF8 | _SPEED):
+def _check_packing(name: str, entry: _DirectoryEntry) -> None:
+    if entry.flags & ~(_UTF8 | _SPEED):
         raise BadArchive(f"has the entry {name} encrypted or streamed, as no bundle has it")
-    if one.method not in (_STORED, _DEFLATED):
-        raise BadArchive(f"has the entry {name} packed by method {one.method}; read are stored and deflated")
-    if one.method == _STORED and one.packed != one.size:
-        raise BadArchive(f"is damaged: the stored entry {name} has two sizes")
-    if one.size > _ONLY_LARGE and one.size > _MOST_RATIO * one.packed:
+    if entry.method not in (_METHOD_STORED, _METHOD_DEFLATED):
         raise BadArchive(
-            f"has the entry {name}, which unpacks to {one.size // max(one.packed, 1)} times its size "
-            f"({one.size} bytes), as no bundle does"
+            f"has the entry {name} packed by method {entry.method}; read are stored and deflated"
+        )
+    if entry.method == _METHOD_STORED and entry.packed != entry.size:
+        raise BadArchive(f"is damaged: the stored entry {name} has two sizes")
+    if entry.size > _ONLY_LARGE and entry.size > _MOST_RATIO * entry.packed:
+        raise BadArchive(
+            f"has the entry {name}, which unpacks to {entry.size // max(entry.packed, 1)} times its size "
+            f"({entry.size} bytes), as no bundle does"
         )
 
 
-def _member(file: BinaryIO, one: _Listed) -> Member:
+def _member(file: BinaryIO, entry: _DirectoryEntry) -> Member:
     """The entry with where its data lie; what stands before them must say the same as the list."""
-    name = ascii(_name(one))
-    file.seek(one.offset)
+    name = ascii(_name(entry))
+    file.seek(entry.offset)
     head = file.read(_LOCAL.size)
     if len(head) < _LOCAL.size or not head.startswith(b"PK\x03\x04"):
         raise BadArchive(f"is damaged: the entry {name} is not where the list says")
-    _, _, flags, method, _, _, crc, packed, size, named, extra = _LOCAL.unpack(head)
-    raw, more = file.read(named), file.read(extra)
-    if (raw, flags, method, crc, packed, size) != (
-        *(one.raw, one.flags, one.method),
-        *(one.crc, one.packed, one.size),
+    _, _, flags, method, _, _, crc, packed_size, size, name_length, extra = _LOCAL.unpack(head)
+    raw, more = file.read(name_length), file.read(extra)
+    if (raw, flags, method, crc, packed_size, size) != (
+        *(entry.raw, entry.flags, entry.method),
+        *(entry.crc, entry.packed, entry.size),
     ):
         raise BadArchive(f"is damaged: the entry {name} is described in two ways")
     _check_extra(name, more)
     return Member(
-        name=_name(one),
-        start=one.offset + _LOCAL.size + named + extra,
-        packed=packed,
+        name=_name(entry),
+        start=entry.offset + _LOCAL.size + name_length + extra,
+        packed=packed_size,
         size=size,
         crc=crc,
         method=method,
@@ -214,13 +224,13 @@ def chunks(file: BinaryIO, member: Member) -> Iterator[bytes]:
     Raises:
         BadArchive: the data are not what the entry says of them.
     """
-    crc = taken = 0
-    for piece in _inflated(file, member) if member.method == _DEFLATED else _raw(file, member):
-        crc, taken = zlib.crc32(piece, crc), taken + len(piece)
-        if taken > member.size:
+    crc = unpacked_size = 0
+    for piece in _inflated(file, member) if member.method == _METHOD_DEFLATED else _raw(file, member):
+        crc, unpacked_size = zlib.crc32(piece, crc), unpacked_size + len(piece)
+        if unpacked_size > member.size:
             break
         yield piece
-    if (crc, taken) != (member.crc, member.size):
+    if (crc, unpacked_size) != (member.crc, member.size):
         raise BadArchive(f"is damaged: the entry {member.name!a} is not what its header says")
 
 
@@ -239,12 +249,12 @@ def _inflated(file: BinaryIO, member: Member) -> Iterator[bytes]:
     """At most one chunk at a time, whatever the data unpack to."""
     unpacking = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        for packed in _raw(file, member):
-            left = packed
-            while left and not unpacking.eof:
-                yield unpacking.decompress(left, _CHUNK)
-                left = unpacking.unconsumed_tail
-            if unpacking.unused_data or (left and unpacking.eof):
+        for piece in _raw(file, member):
+            remaining = piece
+            while remaining and not unpacking.eof:
+                yield unpacking.decompress(remaining, _CHUNK)
+                remaining = unpacking.unconsumed_tail
+            if unpacking.unused_data or (remaining and unpacking.eof):
                 raise BadArchive(f"has hidden bytes in the entry {member.name!a}")
     except zlib.error:
         raise BadArchive(f"is damaged: the entry {member.name!a} cannot be unpacked") from None

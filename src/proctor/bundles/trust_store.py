@@ -46,14 +46,14 @@ def trusted(folder: Path) -> dict[str, Trusted]:
     Raises:
         UsageError: the trust file or a public key is damaged; nothing of it is believed then.
     """
-    found = {one.id: one for one in _own(folder)}
-    for one in _listed(folder):
-        found.setdefault(one.id, one)
-    return found
+    keys_by_id = {key.id: key for key in _own(folder)}
+    for key in _read_listed(folder):
+        keys_by_id.setdefault(key.id, key)
+    return keys_by_id
 
 
 def trust(folder: Path, public_pem: str, name: str, now: datetime) -> tuple[Trusted, bool]:
-    """Trust a key from now on.
+    """Trusts a key from now on.
 
     Args:
         folder: where keys are; made where it is missing.
@@ -75,27 +75,27 @@ def trust(folder: Path, public_pem: str, name: str, now: datetime) -> tuple[Trus
     key = Trusted(keys.fingerprint(pem), name, pem, now)
     made_folder(folder)
     with locked(folder / f"{FILE}.lock"):
-        there = trusted(folder)
-        if key.id in there:
-            known = there[key.id]
-            if name not in (known.name, known.own_name):
+        trusted_keys = trusted(folder)
+        if key.id in trusted_keys:
+            trusted_key = trusted_keys[key.id]
+            if name not in (trusted_key.name, trusted_key.own_name):
                 raise UsageError(
-                    f"The key {key.id} is trusted as {known.name!r} already. "
+                    f"The key {key.id} is trusted as {trusted_key.name!r} already. "
                     f"Distrust it first, or leave --name out."
                 )
-            return known, False
-        for other in there.values():
+            return trusted_key, False
+        for other in trusted_keys.values():
             if other.name == name:
                 raise UsageError(
                     f"{name!r} is the name of another key that you trust, {other.id}. Nothing was changed. "
                     "If it has a new key, distrust the old one first, or give this one another name."
                 )
-        _write(folder, [*_listed(folder), key])
+        _write(folder, [*_read_listed(folder), key])
     return key, True
 
 
 def distrust(folder: Path, word: str) -> Trusted:
-    """Trust a key no longer, and give it back.
+    """Stops trusting a key, and returns it.
 
     Args:
         folder: where keys are.
@@ -106,19 +106,19 @@ def distrust(folder: Path, word: str) -> Trusted:
     """
     if folder.is_dir():
         with locked(folder / f"{FILE}.lock"):
-            listed = _listed(folder)
-            for one in listed:
-                if word in (one.id, one.name):
-                    _write(folder, [other for other in listed if other is not one])
-                    return one
+            entries = _read_listed(folder)
+            for key in entries:
+                if word in (key.id, key.name):
+                    _write(folder, [other for other in entries if other is not key])
+                    return key
     for own in _own(folder):
         if word in (own.id, own.name, own.own_name):
             raise UsageError(
                 f"{word!r} is a key of your own. It stops being trusted when its two files leave {folder}."
             )
-    known = [one.name for one in _listed(folder)]
+    names = [key.name for key in _read_listed(folder)]
     raise UsageError(
-        f"No key {word!r} is trusted. Name it by its full fingerprint or its name. {suggestion(word, known)}"
+        f"No key {word!r} is trusted. Name it by its full fingerprint or its name. {suggestion(word, names)}"
     )
 
 
@@ -132,7 +132,7 @@ def _own(folder: Path) -> list[Trusted]:
     return own
 
 
-def _listed(folder: Path) -> list[Trusted]:
+def _read_listed(folder: Path) -> list[Trusted]:
     path = folder / FILE
     data = contents(path)
     if data is None:
@@ -150,16 +150,16 @@ def _listed(folder: Path) -> list[Trusted]:
         raise _damaged(path, 1, "it needs the fields `keys`, a list, and `version`, and no other")
     if read["version"] != _VERSION:
         raise _damaged(path, 1, f"its version is {read['version']!r} and this Proctor reads {_VERSION}")
-    found: dict[str, Trusted] = {}
+    keys_by_id: dict[str, Trusted] = {}
     for entry in read["keys"]:
         try:
-            one = _key(entry)
-            if one.id in found or any(one.name == other.name for other in found.values()):
-                raise ValueError(f"the key {one.name!r} is there twice")
+            key = _key(entry)
+            if key.id in keys_by_id or any(key.name == other.name for other in keys_by_id.values()):
+                raise ValueError(f"the key {key.name!r} is there twice")
         except (ValueError, UsageError) as error:
             raise _damaged(path, _line(text, entry), str(error).rstrip(".")) from None
-        found[one.id] = one
-    return list(found.values())
+        keys_by_id[key.id] = key
+    return list(keys_by_id.values())
 
 
 def _key(entry: Any) -> Trusted:
@@ -193,14 +193,14 @@ def _damaged(path: Path, line: int, why: str) -> UsageError:
     )
 
 
-def _write(folder: Path, listed: list[Trusted]) -> None:
+def _write(folder: Path, trusted_keys: list[Trusted]) -> None:
     """One key a line, as JSON with sorted keys, so that a difference shows what changed."""
     entries = [
         json.dumps(
-            {"id": one.id, "name": one.name, "public_pem": one.public_pem, "since": one.since.isoformat()},
+            {"id": key.id, "name": key.name, "public_pem": key.public_pem, "since": key.since.isoformat()},
             sort_keys=True,
         )
-        for one in sorted(listed, key=lambda one: one.name)
+        for key in sorted(trusted_keys, key=lambda key: key.name)
     ]
     lines = "".join(f"\n{entry}," for entry in entries).removesuffix(",")
     kept(folder / FILE, f'{{"keys": [{lines}\n], "version": {_VERSION}}}\n'.encode(), 0o644)

@@ -89,15 +89,15 @@ def writing(path: Path) -> Iterator[Draft]:
     with _as_usage_error(path), _part_of(path) as draft:
         yield draft
         draft.close()
-        made = _packed(draft.folder) if _is_archive(path) else _made_readable(draft.folder)
+        part = _pack(draft.folder) if _is_archive(path) else _made_readable(draft.folder)
         try:
-            _put(made, path)
+            _publish(part, path)
         except FileExistsError:
-            raise UsageError(_taken(path, draft.folder)) from None
+            raise UsageError(_place_taken_message(path, draft.folder)) from None
 
 
 def check_place(path: Path) -> None:
-    """Refuse a path at which no bundle can be, before anything is done.
+    """Refuses a path at which no bundle can be, before anything is done.
 
     Raises:
         UsageError: its folder is not there, or there is something at it that is no bundle at all.
@@ -107,12 +107,12 @@ def check_place(path: Path) -> None:
     if not os.path.lexists(path):
         return
     folder = path.is_dir()
-    if folder == _is_archive(path) or (folder and {one.name for one in path.iterdir()} != set(NAMES)):
+    if folder == _is_archive(path) or (folder and {file.name for file in path.iterdir()} != set(NAMES)):
         raise UsageError(_is_there(path))
 
 
 def sign_again(path: Path, digests: dict[str, str], before: bytes, envelope: bytes) -> None:
-    """Put another envelope into a bundle; its other files stay as they are.
+    """Puts another envelope into a bundle; its other files stay as they are.
 
     Args:
         path: the bundle.
@@ -141,9 +141,9 @@ def sign_again(path: Path, digests: dict[str, str], before: bytes, envelope: byt
             raise _changed(path)
         draft.add(ENVELOPE, envelope)
         draft.close()
-        packed = _packed(draft.folder)
+        archive_path = _pack(draft.folder)
         _check_still(path, before)
-        packed.replace(path)
+        archive_path.replace(path)
 
 
 def _check_still(path: Path, before: bytes) -> None:
@@ -188,7 +188,7 @@ def _made_readable(folder: Path) -> Path:
     return folder
 
 
-def _packed(folder: Path) -> Path:
+def _pack(folder: Path) -> Path:
     """The archive of a folder's files, inside the folder.
 
     Raises:
@@ -196,60 +196,60 @@ def _packed(folder: Path) -> Path:
     """
     from zipfile import LargeZipFile, ZipFile, ZipInfo
 
-    made = folder / f"packed{ARCHIVE}"
+    archive_path = folder / f"packed{ARCHIVE}"
     try:
-        with ZipFile(made, "w", allowZip64=False) as archive:
+        with ZipFile(archive_path, "w", allowZip64=False) as archive:
             for name in NAMES:
                 entry = ZipInfo(name, _DATE)
                 entry.create_system, entry.external_attr = 3, 0o100644 << 16
                 entry.file_size = (folder / name).stat().st_size
-                with (folder / name).open("rb") as read, archive.open(entry, "w") as written:
-                    shutil.copyfileobj(read, written, _BUFFER)
+                with (folder / name).open("rb") as read, archive.open(entry, "w") as target:
+                    shutil.copyfileobj(read, target, _BUFFER)
     except (LargeZipFile, RuntimeError):
         raise UsageError(
             "The bundle is larger than an archive of 2 GiB holds. Write it as a folder: give a path that "
             f"does not end in {ARCHIVE}."
         ) from None
-    made.chmod(0o644)
-    return made
+    archive_path.chmod(0o644)
+    return archive_path
 
 
-def _put(made: Path, path: Path) -> None:
-    """Give what was made its name.
+def _publish(part: Path, path: Path) -> None:
+    """Gives the finished part its name.
 
     Raises:
         FileExistsError: something is there that is not the very same.
     """
     if os.path.lexists(path):
-        if not _same(made, path):
+        if not _same(part, path):
             raise FileExistsError
-    elif made.is_dir():
-        made.rename(path)
+    elif part.is_dir():
+        part.rename(path)
     else:
         try:
-            os.link(made, path)  # unlike a renaming, it never replaces a file
+            os.link(part, path)  # unlike a renaming, it never replaces a file
         except FileExistsError:
             raise
         except OSError:  # a disk without links
-            made.rename(path)
+            part.rename(path)
 
 
-def _same(made: Path, path: Path) -> bool:
-    if made.is_file():
-        return path.is_file() and cmp(made, path, shallow=False)
-    there: Iterable[str] = (one.name for one in path.iterdir()) if path.is_dir() else ()
-    return set(there) == set(NAMES) and all(cmp(made / name, path / name, shallow=False) for name in NAMES)
+def _same(part: Path, path: Path) -> bool:
+    if part.is_file():
+        return path.is_file() and cmp(part, path, shallow=False)
+    names: Iterable[str] = (file.name for file in path.iterdir()) if path.is_dir() else ()
+    return set(names) == set(NAMES) and all(cmp(part / name, path / name, shallow=False) for name in NAMES)
 
 
-def _taken(path: Path, made: Path) -> str:
+def _place_taken_message(path: Path, part: Path) -> str:
     """Why a bundle is not put where something else is, and what to do."""
     from json import loads
     from shlex import quote
 
     try:
         with opened(path) as bundle:
-            there = loads(bundle.read(ENVELOPE))["payload"]
-        if there == loads((made / ENVELOPE).read_bytes())["payload"]:
+            payload = loads(bundle.read(ENVELOPE))["payload"]
+        if payload == loads((part / ENVELOPE).read_bytes())["payload"]:
             return (
                 f"{str(path)!r} is a bundle of this run already, with other signatures. To add "
                 f"yours: `proctor attest {quote(str(path))}`."
@@ -267,7 +267,7 @@ def _is_there(path: Path) -> str:
 
 
 def check_file(path: Path) -> None:
-    """Refuse a path at which no proof can be, before anything is done.
+    """Refuses a path at which no proof can be, before anything is done.
 
     Raises:
         UsageError: its folder is not there, or it is a folder itself.
@@ -279,7 +279,7 @@ def check_file(path: Path) -> None:
 
 
 def kept_file(path: Path, data: bytes) -> None:
-    """Write a file; where the very same is there already, it stays, and nothing else is ever replaced.
+    """Writes a file; where the very same is there already, it stays, and nothing else is ever replaced.
 
     Raises:
         UsageError: something else is there, or it cannot be written.
@@ -289,6 +289,6 @@ def kept_file(path: Path, data: bytes) -> None:
         part.write_bytes(data)
         part.chmod(0o644)
         try:
-            _put(part, path)
+            _publish(part, path)
         except FileExistsError:
             raise UsageError(_is_there(path)) from None

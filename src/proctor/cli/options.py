@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from proctor.cli.echo import echo_err, echo_line
+from proctor.stores import DEFAULT_STORE, locate_store
 
 if TYPE_CHECKING:
     from proctor.protocols import Store
     from proctor.services.suites.suite_argument import Located
+    from proctor.stores.location import StoreLocation
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,7 +35,6 @@ class Number(click.FloatRange):
         return number
 
 
-DEFAULT_STORE = ".proctor/proctor.db"
 _GITIGNORE = "*\n!assertions/\n!assertions/**\n!templates/\n!templates/**\n!targets.yaml\n!.gitignore\n"
 
 
@@ -43,7 +44,7 @@ def store_option(function: F) -> F:
         "--store",
         metavar="PATH",
         default=_store_of_project,
-        help=f"The file that keeps runs.  [default: $PROCTOR_STORE or {DEFAULT_STORE}]",
+        help=f"The file that keeps runs, or :memory:.  [default: $PROCTOR_STORE or {DEFAULT_STORE}]",
     )(function)
 
 
@@ -74,9 +75,13 @@ def _store_of_project() -> str | None:
     return store
 
 
-def store_path(option: str | None) -> Path:
-    """`--store`, else `$PROCTOR_STORE`, else the folder's own."""
-    return Path(option or os.environ.get("PROCTOR_STORE") or DEFAULT_STORE)
+def store_location(option: str | None) -> StoreLocation:
+    """Returns the store of `--store`, else of `$PROCTOR_STORE`, else the folder's own.
+
+    Raises:
+        UsageError: there is no such kind of store.
+    """
+    return locate_store(option or os.environ.get("PROCTOR_STORE") or DEFAULT_STORE)
 
 
 @contextmanager
@@ -93,44 +98,33 @@ def open_store(option: str | None, *, must_exist: bool = False, writes: bool = F
         StoreError: it cannot be used.
     """
     from proctor.errors import UsageError
-    from proctor.stores import STORES
 
-    path = store_path(option)
-    if must_exist and not os.path.lexists(path):
-        raise UsageError(f"There is no store at {path}: nothing was run here. Name one with --store.")
-    if must_exist and path.is_file() and not path.stat().st_size:
-        raise UsageError(f"The store {path} is empty: nothing was run here. Name another one with --store.")
-    new_folder = not option and path.parent.name == ".proctor" and not path.parent.exists()
+    location = store_location(option)
+    address, folder = location.address, location.folder
+    if must_exist and not location.exists():
+        raise UsageError(f"There is no store at {address}: nothing was run here. Name one with --store.")
+    if must_exist and location.is_empty():
+        raise UsageError(
+            f"The store {address} is empty: nothing was run here. Name another one with --store."
+        )
+    is_new_folder = not option and folder.name == ".proctor" and not folder.exists()
     if writes:
-        check_writable(path)
-    store = STORES.get("sqlite")(str(path), echo_err)
+        location.check_writable()
+    store = location.open_store(echo_err)
     store.on_wait(echo_err)
-    if new_folder:  # runs are no part of a repository unless somebody wants them to be
-        (path.parent / ".gitignore").write_text(_GITIGNORE, encoding="utf-8")
+    if is_new_folder and folder.exists():  # runs are no part of a repository unless somebody wants them to be
+        (folder / ".gitignore").write_text(_GITIGNORE, encoding="utf-8")
     try:
         yield store
     finally:
         store.close()
 
 
-def check_writable(path: Path) -> None:
-    """Refuses a store that can only be read.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
-    from proctor.errors import StoreError
-    from proctor.stores.sqlite.connection import is_writable, read_only_message
-
-    if not is_writable(str(path)):
-        raise StoreError(read_only_message(str(path)))
-
-
 def is_saved(option: str | None) -> Callable[[str], bool]:
     """Whether the store, if there is one, has a suite of a name."""
 
     def check(name: str) -> bool:
-        if not store_path(option).exists():
+        if not store_location(option).exists():
             return False
         with open_store(option) as store:
             return store.suite(name) is not None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proctor.cli.echo import echo, echo_json
-from proctor.cli.options import open_store, show, store_path
+from proctor.cli.options import open_store, show, store_location
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, SuiteError
 from proctor.reports.problems import lines_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from proctor.cli.attest_after_run import RunAttester
+    from proctor.protocols import Store
 
 _MAX_BLOCKED_S = 1.0
 """How long code may keep the event loop from handling a signal."""
@@ -63,7 +64,7 @@ def make_and_tell(
     progress = Progress(quiet=quiet, write_line=_echo_paragraph if plain else lambda _line: None)
     try:
         with open_store(store, writes=True) as run_store:
-            session = Session(run_store, os.environ, progress, folder=store_path(store).parent)
+            session = Session(run_store, os.environ, progress, folder=store_location(store).folder)
             # What a function of the user's prints is no part of a report.
             with nullcontext() if plain else redirect_stdout(sys.stderr):
                 finished_runs = run_session(session, request, progress)
@@ -77,7 +78,7 @@ def make_and_tell(
                     runs[-1] = looked_at(run_store, runs[-1], reveal=shows_holdout)
                 if plain:
                     show(chain([""] * (len(runs) > 1), console.lines(runs[-1])))
-                _echo_how_to_resume(runs[-1], store)
+                _echo_how_to_resume(runs[-1], run_store, store)
             if plain and len(runs) > 1:
                 show(chain([""], console.together(runs)))
             for path in outputs:
@@ -99,13 +100,19 @@ def _echo_paragraph(line: str) -> None:
     echo(line + "\n")
 
 
-def _echo_how_to_resume(run: Reported, store_option: str | None) -> None:
+def _echo_how_to_resume(run: Reported, run_store: Store, store_option: str | None) -> None:
     """Prints how to resume a run that was stopped."""
     if run.run.status == "interrupted":
         store = f" --store {shlex.quote(store_option)}" if store_option else ""
         trial_count = run.tally.all.total
         if run.run.stopped:
             echo(f"proctor: error: {run.run.stopped}", err=True)
+        if not run_store.is_durable:
+            echo(
+                f"Stopped after {trial_count:,} of {run.run.planned:,} trials. The store was in memory.",
+                err=True,
+            )
+            return
         echo(
             f"Stopped: {trial_count:,} of {run.run.planned:,} trials are kept. "
             f"Continue with: proctor run --resume={run.run.id}{store}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import DecodeError
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from proctor.codec import as_written, decode, encode
 from proctor.errors import TargetError
 from proctor.model import Output, Prompt, TargetSpec
-from proctor.protocols import Answers
+from proctor.protocols import AnswerCache, Answers
 
 _PREFIX = sha256(b"proctor/cache/1\n")
 _FIELDS_NOT_SENT = frozenset({"name", "judge", "fallbacks", "workers", "retries", "params", "options"})
@@ -34,27 +34,6 @@ _REFUSALS = frozenset(
 
 Parts = dict[str, Any]
 """What an answer depends on, by name; a digest stands for whatever is long."""
-
-
-class Keeps(Protocol):
-    """A store of cached answers."""
-
-    def get(self, key: bytes) -> tuple[bytes | None, str] | None:
-        """What was put under that key: an answer, or why there is none; None when nothing was."""
-
-    def put(self, key: bytes, about: str, parts: bytes, value: bytes | None, why_not: str) -> None:
-        """Keep an answer, or why there is none, which never takes an answer's place.
-
-        Args:
-            key: of all that the answer depends on.
-            about: what `earlier` finds it by.
-            parts: what `earlier` gives back.
-            value: the answer; None for none.
-            why_not: why there is none, as a clause.
-        """
-
-    def earlier(self, about: str) -> list[bytes]:
-        """The parts of earlier calls about that, newest first."""
 
 
 class Lookups:
@@ -85,7 +64,7 @@ class Cached:
         self,
         target: Answers,
         spec: TargetSpec,
-        keeps: Keeps,
+        keeps: AnswerCache,
         lookups: Lookups,
         *,
         role: str = "target",

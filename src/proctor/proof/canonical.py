@@ -24,7 +24,7 @@ _EXACT = 2**53
 _LONGEST_NUMBER = 4300
 """More digits Python itself refuses to read."""
 _DEEPEST = 100
-"""So many levels any stack has room for, so that whatever one machine can write all others can read."""
+"""How deeply data may be nested. Any stack has room for it, so every machine reads what one has written."""
 _NESTED = f"it is nested too deeply, in more than {_DEEPEST} levels"
 _MOST_PARTS = 1_000_000
 """An empty list takes two bytes in a file and fifty in memory."""
@@ -39,7 +39,7 @@ def canonical(thing: Any) -> bytes:
         UsageError: JSON cannot hold it: it is nested too deeply, or has half a character or no number.
     """
     try:
-        return _written(thing)
+        return _to_plain_data(thing)
     except ValueError as error:
         raise UsageError(f"A bundle cannot hold a value of this run: {error}. Leave its case out.") from None
 
@@ -78,14 +78,14 @@ def check_same(thing: Any, line: bytes) -> None:
     Raises:
         ValueError: they are not; the text is a clause.
     """
-    if _written(thing) != line:
+    if _to_plain_data(thing) != line:
         raise ValueError("it is not canonical JSON (RFC 8785) of what it says")
 
 
 # --- writing -----------------------------------------------------------------------------------------------
 
 
-def _written(thing: Any) -> bytes:
+def _to_plain_data(thing: Any) -> bytes:
     try:
         text = _text(thing)
     except RecursionError:
@@ -113,27 +113,27 @@ def _text(thing: Any) -> str:
 
 
 def _noun(noun: msgspec.Struct) -> str:
-    written = []
+    pairs = []
     for name, label, default, write in _fields(type(noun)):
         value = getattr(noun, name)
         if value is default:
             continue
         if value == default and (type(value) is type(default) or write is _typed):
             continue
-        written.append(label + write(value))
-    return f"{{{','.join(written)}}}"
+        pairs.append(label + write(value))
+    return f"{{{','.join(pairs)}}}"
 
 
 @cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any, Callable[[Any], str]], ...]:
     """The fields of a noun as they are sorted: name, how it is written, default, and what writes a value."""
-    known = []
-    for one in sorted(msgspec.structs.fields(kind), key=lambda one: one.name):
-        made = one.default_factory is not msgspec.NODEFAULT
-        default = one.default_factory() if made else one.default
-        write = _typed if _is_of_floats(one.type) else _text
-        known.append((one.name, f"{_string(one.name)}:", default, write))
-    return tuple(known)
+    fields = []
+    for field in sorted(msgspec.structs.fields(kind), key=lambda field: field.name):
+        has_factory = field.default_factory is not msgspec.NODEFAULT
+        default = field.default_factory() if has_factory else field.default
+        write = _typed if _is_of_floats(field.type) else _text
+        fields.append((field.name, f"{_string(field.name)}:", default, write))
+    return tuple(fields)
 
 
 def _is_of_floats(kind: Any) -> bool:
@@ -144,7 +144,7 @@ def _is_of_floats(kind: Any) -> bool:
 def _leaves(kind: Any) -> set[Any]:
     """The types that a union, a tuple or a list is made of in the end."""
     inner = get_args(kind)
-    return {kind} if not inner else set().union(*(_leaves(one) for one in inner))
+    return {kind} if not inner else set().union(*(_leaves(argument) for argument in inner))
 
 
 def _typed(value: Any) -> str:
@@ -229,7 +229,7 @@ def _restored(data: Any) -> Any:
             return {key: _restored(value) for key, value in number.items()}
         return _number(number)
     if isinstance(data, list):
-        return [_restored(one) for one in data]
+        return [_restored(element) for element in data]
     return data
 
 

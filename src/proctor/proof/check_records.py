@@ -126,13 +126,13 @@ class Cases:
         self._statement = statement
         self._lines = Lines(SUITE, 1, statement.cases, salts)
         # What is hidden takes part in limit and split, so that these cannot be applied here.
-        everything = replace(run.settings.selection, split="all", limit=None)
+        all_cases = replace(run.settings.selection, split="all", limit=None)
         public = statement.kind == "public"
-        self._indexer = Indexer(everything if public else run.settings.selection, run.settings.repeats)
+        self._indexer = Indexer(all_cases if public else run.settings.selection, run.settings.repeats)
         self._selection = run.settings.selection
         self._digests: list[tuple[str, str, str]] = []
         self._ids: set[str] = set()
-        self._hidden: set[int] = set()
+        self._hidden_positions: set[int] = set()
 
     @property
     def hidden(self) -> int:
@@ -151,7 +151,7 @@ class Cases:
         if isinstance(read, HiddenLine):
             if self._statement.kind == "full":
                 raise Defect(f"{lines.place} is hidden, and nothing of a full bundle is.")
-            self._hidden.add(index)
+            self._hidden_positions.add(index)
             return
         case = read.case
         for name in (case.id, case.category or "", *case.tags):
@@ -181,13 +181,13 @@ class Cases:
             raise Defect(
                 f"{SUITE}:1: the share that is held out is {rule.ratio}, and should be between 0 and 1."
             )
-        if not self._hidden:
+        if not self._hidden_positions:
             right = suite_digest(suite, self._digests)
             same(f"{SUITE}:1", "the digest of the suite", suite.digest, right)
         self._digests.clear()
         self._ids.clear()
         if self._statement.kind == "full" or rule is None:
-            if self._hidden:
+            if self._hidden_positions:
                 raise Defect(f"{SUITE}: {self.hidden} cases are hidden, and the suite holds none out.")
             index = self._indexer.index(rule, run.seat)
             same(CONFIG, "the number of planned trials", run.planned, index.planned)
@@ -197,7 +197,7 @@ class Cases:
         shown_ones = array("I") if self._selection.split == "holdout" else index.chosen
         return Expected(
             chosen=shown_ones,
-            holdout=frozenset(self._hidden),
+            holdout=frozenset(self._hidden_positions),
             hidden=True,
             may_end=self._selection.limit is not None,
         )
@@ -209,7 +209,7 @@ class Cases:
         same(SUITE, "the number of hidden cases", self.hidden, _held_out(count, rule.ratio, rule.method))
         if rule.method == "shuffle":
             right = held_out([""] * count, [None] * count, rule)
-            same(SUITE, "the list of hidden cases", sorted(self._hidden), sorted(right))
+            same(SUITE, "the list of hidden cases", sorted(self._hidden_positions), sorted(right))
 
 
 def _held_out(count: int, ratio: float, method: str) -> int:
@@ -263,8 +263,8 @@ class Trials:
             Defect: a trial is missing, doubled, in another place, of no case that is asked, or no trial.
         """
         cases, trials = _cases_again(case_lines), self._read(trial_lines)
-        wanted, place, hidden_cases = iter(expected.chosen), -1, 0
-        next_wanted = next(wanted, None)
+        positions, place, hidden_cases = iter(expected.chosen), -1, 0
+        next_wanted = next(positions, None)
         for case in cases:
             if isinstance(case, HiddenLine):
                 hidden_cases += 1
@@ -272,15 +272,18 @@ class Trials:
             place += 1
             if place != next_wanted:
                 continue
-            next_wanted = next(wanted, None)
+            next_wanted = next(positions, None)
             for repeat in range(repeats_of(case.case, repeats)):
-                found = self._next(trials, may_be_hidden=hidden_cases > 0 and repeat == 0)
-                if found is None and expected.may_end and repeat == 0:
+                trial_line = self._next(trials, may_be_hidden=hidden_cases > 0 and repeat == 0)
+                if trial_line is None and expected.may_end and repeat == 0:
                     deque(cases, maxlen=0)  # only at its end the file tells whether it was exchanged
                     return
-                if found is None or (found.trial.position, found.trial.repeat) != (case.index, repeat):
-                    raise self._missing(case.case, repeat, found)
-                yield case, found
+                if trial_line is None or (trial_line.trial.position, trial_line.trial.repeat) != (
+                    case.index,
+                    repeat,
+                ):
+                    raise self._missing(case.case, repeat, trial_line)
+                yield case, trial_line
             hidden_cases = 0
         if self._next(trials, may_be_hidden=hidden_cases > 0) is not None:
             raise Defect(
@@ -297,20 +300,20 @@ class Trials:
         self._lines.end()
 
     def _next(self, trials: Iterator[TrialLine | HiddenLine], *, may_be_hidden: bool) -> TrialLine | None:
-        for found in trials:
-            if isinstance(found, TrialLine):
-                return found
+        for trial_line in trials:
+            if isinstance(trial_line, TrialLine):
+                return trial_line
             if not may_be_hidden:
                 raise Defect(f"{self.place} is hidden, where no case that is held out can have a trial.")
         return None
 
-    def _missing(self, case: Case, repeat: int, found: TrialLine | None) -> Defect:
-        which = f"the trial of case {shown(case.id)}" + (f", repeat {repeat}," if repeat else "")
-        if found is None:
-            return Defect(f"{TRIALS}: {which} is missing at its end.")
-        trial = found.trial
+    def _missing(self, case: Case, repeat: int, trial_line: TrialLine | None) -> Defect:
+        trial_words = f"the trial of case {shown(case.id)}" + (f", repeat {repeat}," if repeat else "")
+        if trial_line is None:
+            return Defect(f"{TRIALS}: {trial_words} is missing at its end.")
+        trial = trial_line.trial
         other = f"position {trial.position}, repeat {trial.repeat}"
-        return Defect(f"{self.place}: {which} should be here, and there is another one ({other}).")
+        return Defect(f"{self.place}: {trial_words} should be here, and there is another one ({other}).")
 
 
 _MAX_TOKENS = 10**9
@@ -320,20 +323,20 @@ _NEVER_SENT = frozenset({"invalid", "unsupported"})
 
 
 def check_figures(place: str, run: Run, trial: Trial) -> None:
-    """Hold what a trial says of its time and its cost against what any trial of its run can have.
+    """Checks what a trial says of its time and its cost against what any trial of its run can have.
 
     The times of an answer that an earlier run gave are that run's.
 
     Raises:
         Defect: it began outside of its run, or a figure is negative or too large.
     """
-    ended = run.finished_at or run.started_at
-    if trial.source_run is None and not run.started_at <= trial.started_at <= ended:
+    end = run.finished_at or run.started_at
+    if trial.source_run is None and not run.started_at <= trial.started_at <= end:
         raise Defect(
             f"{place}: the trial began at {trial.started_at}, and its run lasted from {run.started_at} to "
-            f"{ended}."
+            f"{end}."
         )
-    usages = [(one.usage, one.cost_usd) for score in trial.scores for one in score.judgments]
+    usages = [(judgment.usage, judgment.cost_usd) for score in trial.scores for judgment in score.judgments]
     if trial.output is not None:
         usages.append((trial.output.usage, trial.output.cost_usd))
         for name in ("latency_ms", "queue_ms", "duration_ms"):
@@ -348,7 +351,7 @@ def check_figures(place: str, run: Run, trial: Trial) -> None:
 
 
 def check_trial(place: str, case: CaseLine, trial: Trial, split: str | None) -> None:
-    """Hold a trial against its case.
+    """Checks a trial against its case.
 
     Raises:
         Defect: it is not a trial of that case, or says what no trial can.

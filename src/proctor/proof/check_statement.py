@@ -51,19 +51,19 @@ def understood(place: str, reading: Callable[[], T]) -> T:
     try:
         return reading()
     except (ValueError, UsageError, RecursionError, OverflowError, ArithmeticError) as error:
-        said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).rstrip(".")
-        said = "".join(letter if letter.isprintable() else "?" for letter in said[:300])
-        raise Defect(f"{place} cannot be believed: {said}.") from None
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).rstrip(".")
+        reason = "".join(letter if letter.isprintable() else "?" for letter in reason[:300])
+        raise Defect(f"{place} cannot be believed: {reason}.") from None
 
 
-def same(place: str, what: str, said: Any, right: Any) -> None:
-    """Refuse what is not as it should be.
+def same(place: str, what: str, claimed: Any, right: Any) -> None:
+    """Refuses what is not as it should be.
 
     Raises:
         Defect: it is another value.
     """
-    if said != right:
-        raise Defect(f"{place}: {what} is {shown(said)}, and should be {shown(right)}.")
+    if claimed != right:
+        raise Defect(f"{place}: {what} is {shown(claimed)}, and should be {shown(right)}.")
 
 
 def shown(value: Any) -> str:
@@ -81,7 +81,7 @@ _HIDING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u
 
 
 def check_name(place: str, what: str, name: str) -> None:
-    """Refuse a name that a terminal or a page would show as another one.
+    """Refuses a name that a terminal or a page would show as another one.
 
     Raises:
         Defect: it has control characters.
@@ -123,18 +123,18 @@ def run_of(config: bytes, environment: bytes, suite: Suite) -> Run:
     whole = {**parts, **around, "suite": suite}
     run = understood(CONFIG, lambda: msgspec.convert(whole, Run))
     for place, data, make in ((CONFIG, config, config_of), (ENVIRONMENT, environment, environment_of)):
-        written = understood(place, partial(_written, make, run))
-        if written != data:
+        rebuilt = understood(place, partial(_render, make, run))
+        if rebuilt != data:
             raise Defect(f"{place} has a field that is unknown, in the wrong place or not as it is written.")
     return run
 
 
-def _written(make: Callable[[Run], dict[str, Any]], run: Run) -> bytes:
+def _render(make: Callable[[Run], dict[str, Any]], run: Run) -> bytes:
     return canonical(make(run)) + b"\n"
 
 
 def check_statement(statement: Statement, run: Run) -> None:
-    """Hold the statement against the run.
+    """Checks the statement against the run.
 
     Raises:
         Defect: they are of two different runs.
@@ -180,8 +180,10 @@ def _line(data: bytes) -> bytes:
 # --- claims ------------------------------------------------------------------------------------------------
 
 
-def check_claims(statement: Statement, run: Run, counting: Counting, hidden: int, hidden_cases: int) -> None:
-    """Hold the claims against the trials that were counted.
+def check_claims(
+    statement: Statement, run: Run, counting: Counting, hidden_trials: int, hidden_cases: int
+) -> None:
+    """Checks the claims against the trials that were counted.
 
     What is hidden is in the claims on all and on the holdout; these must go with what can be counted.
 
@@ -189,21 +191,21 @@ def check_claims(statement: Statement, run: Run, counting: Counting, hidden: int
         statement: with the claims.
         run: the run.
         counting: with every trial that is not hidden.
-        hidden: how many trials are.
+        hidden_trials: how many trials are.
         hidden_cases: how many cases are; not all of them need to have trials.
 
     Raises:
         Defect: the trials come to something else.
     """
-    counted = counting.claims
-    if hidden:
-        counted = _with_hidden(statement, run, counted, hidden, hidden_cases)
-    same(ENVELOPE, "the list of claims", sorted(statement.claims), sorted(counted))
-    for split, right in counted.items():
-        said = statement.claims[split]
+    expected = counting.claims
+    if hidden_trials:
+        expected = _with_hidden(statement, run, expected, hidden_trials, hidden_cases)
+    same(ENVELOPE, "the list of claims", sorted(statement.claims), sorted(expected))
+    for split, right in expected.items():
+        claimed = statement.claims[split]
         for field in Claim.__struct_fields__:
             what = f"`{field}` of the claim on {split}"
-            same(ENVELOPE, what, getattr(said, field), getattr(right, field))
+            same(ENVELOPE, what, getattr(claimed, field), getattr(right, field))
     code = exit_code(_counts(statement.claims["all"]), run.settings)
     same(ENVELOPE, "the result", statement.result, "FAILED" if code else "PASSED")
     passed, failed = counting.names(public=statement.kind == "public")
@@ -212,24 +214,24 @@ def check_claims(statement: Statement, run: Run, counting: Counting, hidden: int
 
 
 def _with_hidden(
-    statement: Statement, run: Run, counted: dict[str, Claim], hidden: int, hidden_cases: int
+    statement: Statement, run: Run, expected: dict[str, Claim], hidden_trials: int, hidden_cases: int
 ) -> dict[str, Claim]:
     """What the claims must be if that on the holdout is right, which only its maker knows."""
     holdout = statement.claims.get("holdout")
     if holdout is None:
-        raise Defect(f"{ENVELOPE}: {hidden} trials are hidden, and there is no claim on the holdout.")
+        raise Defect(f"{ENVELOPE}: {hidden_trials} trials are hidden, and there is no claim on the holdout.")
     parts = (holdout.passed, holdout.failed, holdout.errors, holdout.unscored)
-    if min(parts) < 0 or not 0 < holdout.cases <= min(sum(parts), hidden_cases) or sum(parts) > hidden:
+    if min(parts) < 0 or not 0 < holdout.cases <= min(sum(parts), hidden_cases) or sum(parts) > hidden_trials:
         raise Defect(
-            f"{ENVELOPE}: the claim on the holdout has numbers that no {hidden} trials can have, "
+            f"{ENVELOPE}: the claim on the holdout has numbers that no {hidden_trials} trials can have, "
             f"of {hidden_cases} cases."
         )
     if run.suite.repeats_rule == "each":
-        same(ENVELOPE, "`total` of the claim on holdout", sum(parts), hidden)
-    whole, shown_ones = _counts(holdout), counted["all"]
+        same(ENVELOPE, "`total` of the claim on holdout", sum(parts), hidden_trials)
+    whole, shown_ones = _counts(holdout), expected["all"]
     for name in ("passed", "failed", "errors", "unscored", "cases"):
         setattr(whole, name, getattr(whole, name) + getattr(shown_ones, name))
-    return {**counted, "holdout": claim_of(_counts(holdout)), "all": claim_of(whole)}
+    return {**expected, "holdout": claim_of(_counts(holdout)), "all": claim_of(whole)}
 
 
 def _counts(claim: Claim) -> Counts:
@@ -239,13 +241,13 @@ def _counts(claim: Claim) -> Counts:
     return counts
 
 
-def _same_names(field: str, said: tuple[str, ...], right: tuple[str, ...]) -> None:
-    if said == right:
+def _same_names(field: str, claimed: tuple[str, ...], right: tuple[str, ...]) -> None:
+    if claimed == right:
         return
-    known, told = set(right), set(said)
+    expected, claimed_set = set(right), set(claimed)
     for what, more in (
-        ("has", next((name for name in said if name not in known), None)),
-        ("lacks", next((name for name in right if name not in told), None)),
+        ("has", next((name for name in claimed if name not in expected), None)),
+        ("lacks", next((name for name in right if name not in claimed_set), None)),
     ):
         if more is not None:
             raise Defect(f"{ENVELOPE}: `{field}` {what} {shown(more)}, against what the trials say.")

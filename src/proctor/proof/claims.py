@@ -29,17 +29,17 @@ class Counting:
         """What failed; what was not measured is in neither."""
 
     def add(self, trial: Trial, case: Case) -> Verdict:
-        """Count the next trial, of that case, and give its verdict back."""
+        """Counts the next trial, of that case, and returns its verdict."""
         verdict = self._tally.add(trial, case)
         if self._run.suite.repeats_rule == "each":
-            self._put(trial_name(trial.case_id, trial.repeat), verdict, trial)
+            self._list_by_verdict(trial_name(trial.case_id, trial.repeat), verdict, trial)
             return verdict
         if trial.position != self._position:
             self._position, self._name = trial.position, trial_name(trial.case_id, trial.repeat)
             self._repeats = Repeats(self._rules(case))
         self._repeats.add(trial, verdict)
         if len(self._repeats) == repeats_of(case, self._run.settings.repeats):
-            self._put(self._name, self._repeats.verdict(self._run.suite.repeats_rule), trial)
+            self._list_by_verdict(self._name, self._repeats.verdict(self._run.suite.repeats_rule), trial)
         return verdict
 
     @property
@@ -55,8 +55,8 @@ class Counting:
     @property
     def claims(self) -> dict[str, Claim]:
         """The numbers of all, and of each split that has any."""
-        counted = {"all": self._tally.counted, **self._tally.splits}
-        return {split: claim_of(counts) for split, counts in sorted(counted.items())}
+        counts_by_split = {"all": self._tally.counted, **self._tally.splits}
+        return {split: claim_of(counts) for split, counts in sorted(counts_by_split.items())}
 
     @property
     def result(self) -> Literal["PASSED", "FAILED"]:
@@ -66,14 +66,14 @@ class Counting:
 
     def names(self, *, public: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What passed and what failed; for the public without what is held out."""
-        return _shown(self.passed, public), _shown(self.failed, public)
+        return _visible_names(self.passed, public), _visible_names(self.failed, public)
 
-    def _put(self, name: str, verdict: Verdict, trial: Trial) -> None:
+    def _list_by_verdict(self, name: str, verdict: Verdict, trial: Trial) -> None:
         if verdict is Verdict.PASS:
             self.passed.append((name, trial.split == "holdout"))
         elif verdict is Verdict.FAIL:
             self.failed.append((name, trial.split == "holdout"))
 
 
-def _shown(names: list[tuple[str, bool]], public: bool) -> tuple[str, ...]:
+def _visible_names(names: list[tuple[str, bool]], public: bool) -> tuple[str, ...]:
     return tuple(name for name, held_out in names if not (public and held_out))

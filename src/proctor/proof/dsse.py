@@ -42,8 +42,12 @@ def as_data(envelope: Envelope) -> dict[str, Any]:
         "payload": b64encode(envelope.payload).decode(),
         "payloadType": PAYLOAD_TYPE,
         "signatures": [
-            {"keyid": one.keyid, "sig": b64encode(one.sig).decode(), "publicKey": one.public_key}
-            for one in envelope.signatures
+            {
+                "keyid": signature.keyid,
+                "sig": b64encode(signature.sig).decode(),
+                "publicKey": signature.public_key,
+            }
+            for signature in envelope.signatures
         ],
     }
 
@@ -60,7 +64,7 @@ def from_data(data: Any) -> Envelope:
         raise ValueError(f"its payload type is {data['payloadType']!r} instead of {PAYLOAD_TYPE!r}")
     if not isinstance(data["signatures"], list):
         raise ValueError("its signatures are no list")
-    return Envelope(_bytes(data["payload"]), tuple(_signature(one) for one in data["signatures"]))
+    return Envelope(_bytes(data["payload"]), tuple(_signature(signature) for signature in data["signatures"]))
 
 
 def _signature(data: Any) -> Signature:

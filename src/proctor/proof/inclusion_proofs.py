@@ -75,12 +75,12 @@ def checked(data: Any) -> Proved:
 def _bound(data: Any, head: TreeHead, what: str) -> bytes:
     """The bytes of a line that leads to the root of its tree."""
     try:
-        given = msgspec.convert(data, ProvedLine)
-        steps = [_digest(step) for step in given.path]
+        proved_line = msgspec.convert(data, ProvedLine)
+        steps = [_digest(step) for step in proved_line.path]
     except msgspec.ValidationError as error:
         raise ValueError(f"its {what} has not the shape of one ({error})") from None
-    line = given.line.encode("utf-8")
-    root = merkle.leads_to(merkle.leaf(line), given.index, head.size, steps)
+    line = proved_line.line.encode("utf-8")
+    root = merkle.leads_to(merkle.leaf(line), proved_line.index, head.size, steps)
     if root is None or root.hex() != head.root:
         raise ValueError(f"its {what} does not lead to the root that the statement has")
     return line

@@ -109,5 +109,5 @@ def _half(size: int) -> int:
     return 1 << (size - 1).bit_length() - 1
 
 
-def _node(left: bytes, right: bytes) -> bytes:
-    return sha256(b"\x01" + left + right).digest()
+def _node(left_digest: bytes, right_digest: bytes) -> bytes:
+    return sha256(b"\x01" + left_digest + right_digest).digest()

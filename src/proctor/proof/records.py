@@ -53,7 +53,7 @@ class HiddenLine(Struct, frozen=True):
     """The digest of the line that a full bundle has here, as 64 hexadecimal digits."""
 
 
-class _Sent(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _StoredCase(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What `codec.in_order` writes."""
 
     input: tuple[Message, ...]
@@ -65,9 +65,9 @@ def header_line(suite: Suite) -> bytes:
     return canonical(_header_data(suite))
 
 
-def case_line(index: int, salt: str, case: Case, sent: str) -> bytes:
+def case_line(index: int, salt: str, case: Case, sent_digest: str) -> bytes:
     """One case; `index` is its position in the suite."""
-    return canonical(_case_data(index, salt, case, sent, _written(case, sent)))
+    return canonical(_case_data(index, salt, case, sent_digest, _ordered_json(case, sent_digest)))
 
 
 def trial_line(index: int, salt: str, trial: Trial, verdict: Verdict) -> bytes:
@@ -95,7 +95,7 @@ def case_from(line: bytes) -> CaseLine | HiddenLine:
     """What one line of suite.jsonl says."""
     data = data_of(line)
     if _is_hidden(data):
-        return _hidden(data, line)
+        return _parse_hidden(data, line)
     read = _converted(data, CaseLine)
     _check_salt(read.salt)
     check_same(_case_data(read.index, read.salt, read.case, read.sent, read.written), line)
@@ -106,7 +106,7 @@ def trial_from(line: bytes) -> TrialLine | HiddenLine:
     """What one line of trials.jsonl says."""
     data = data_of(line)
     if _is_hidden(data):
-        return _hidden(data, line)
+        return _parse_hidden(data, line)
     read = _converted(data, TrialLine)
     _check_salt(read.salt)
     check_same(_trial_data(read.index, read.salt, read.trial, read.verdict), line)
@@ -117,25 +117,27 @@ def _header_data(suite: Suite) -> dict[str, Any]:
     return {"suite": replace(suite, folder="")}
 
 
-def _case_data(index: int, salt: str, case: Case, sent: str, written: str | None) -> dict[str, Any]:
-    data = {"index": index, "salt": salt, "case": case, "sent": sent}
-    return data if written is None else {**data, "written": written}
+def _case_data(
+    index: int, salt: str, case: Case, sent_digest: str, ordered_json: str | None
+) -> dict[str, Any]:
+    data = {"index": index, "salt": salt, "case": case, "sent": sent_digest}
+    return data if ordered_json is None else {**data, "written": ordered_json}
 
 
-def _written(case: Case, sent: str) -> str | None:
+def _ordered_json(case: Case, sent_text: str) -> str | None:
     """The order of a case's keys; None also where the digest is of an earlier version, which has no order."""
-    written = in_order(case)
-    return None if written is None or sent != sent_digest(case) else written
+    json_text = in_order(case)
+    return None if json_text is None or sent_text != sent_digest(case) else json_text
 
 
-def _put_in_order(read: CaseLine, written: str) -> CaseLine:
+def _put_in_order(read: CaseLine, ordered_json: str) -> CaseLine:
     """The line with the case's keys in the order in which they were sent."""
     try:
-        sent = decode(written, _Sent)
+        stored_case = decode(ordered_json, _StoredCase)
     except (msgspec.DecodeError, RecursionError):
         raise ValueError("`written` is not the JSON of an input and a form") from None
-    case = replace(read.case, input=sent.input or read.case.input, form=sent.form)
-    if in_order(case) != written or canonical(case) != canonical(read.case):
+    case = replace(read.case, input=stored_case.input or read.case.input, form=stored_case.form)
+    if in_order(case) != ordered_json or canonical(case) != canonical(read.case):
         raise ValueError("`written` is not what its case sends")
     return replace(read, case=case)
 
@@ -156,7 +158,7 @@ def _is_hidden(data: Any) -> bool:
     return isinstance(data, dict) and "leaf" in data
 
 
-def _hidden(data: Any, line: bytes) -> HiddenLine:
+def _parse_hidden(data: Any, line: bytes) -> HiddenLine:
     read = _converted(data, HiddenLine)
     if not _DIGEST.fullmatch(read.leaf):
         raise ValueError("its leaf is not 64 hexadecimal digits")

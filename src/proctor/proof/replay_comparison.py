@@ -14,7 +14,7 @@ from proctor.plurals import trial_name
 from proctor.stats import wilson
 from proctor.verdicts import Counts
 
-_MEASURED = frozenset({Verdict.PASS, Verdict.FAIL})
+_MEASURED_VERDICTS = frozenset({Verdict.PASS, Verdict.FAIL})
 
 
 class Said(Struct, frozen=True, gc=False):
@@ -35,7 +35,7 @@ class Said(Struct, frozen=True, gc=False):
     @property
     def measured(self) -> bool:
         """It passed or failed."""
-        return self.verdict in _MEASURED
+        return self.verdict in _MEASURED_VERDICTS
 
 
 def said(trial: Trial, verdict: Verdict) -> Said:
@@ -89,29 +89,29 @@ class Replayed(Struct, frozen=True, kw_only=True):
 
 
 def replayed(before: Iterable[Said], after: Iterable[Said]) -> Replayed:
-    """Hold the answers of now against those of a bundle, pair by pair.
+    """Compares the new answers with those of a bundle, pair by pair.
 
     Args:
         before: the trials of the bundle that were to be asked again.
         after: those of now; one that `before` does not have is left out.
     """
-    asked = {(one.case_id, one.repeat): one for one in after}
+    new_trials = {(trial.case_id, trial.repeat): trial for trial in after}
     parts: dict[str, list[Said]] = {name: [] for name in _PARTS}
     then, now = Counts(), Counts()
     cases, total = set[str](), 0
-    for one in before:
+    for trial in before:
         total += 1
-        again = asked.get((one.case_id, one.repeat)) or _nothing(one)
-        then.add(one.verdict, first=one.repeat == 0)
-        now.add(again.verdict, first=one.repeat == 0)
-        part = _part(one, again)
-        parts[part].append(one)
-        if one.measured and again.measured:
-            cases.add(one.case_id)
-    measured = sum(len(parts[name]) for name in _COMPARED)
+        again = new_trials.get((trial.case_id, trial.repeat)) or _missing_trial(trial)
+        then.add(trial.verdict, first=trial.repeat == 0)
+        now.add(again.verdict, first=trial.repeat == 0)
+        part = _part(trial, again)
+        parts[part].append(trial)
+        if trial.measured and again.measured:
+            cases.add(trial.case_id)
+    measured_count = sum(len(parts[name]) for name in _COMPARED_PARTS)
 
     def share(*names: str) -> Share:
-        return _share(sum(len(parts[name]) for name in names), measured, len(cases))
+        return _share(sum(len(parts[name]) for name in names), measured_count, len(cases))
 
     return Replayed(
         total=total,
@@ -127,27 +127,27 @@ def replayed(before: Iterable[Said], after: Iterable[Said]) -> Replayed:
     )
 
 
-_COMPARED = ("identical", "same_verdict", "now_failing", "now_passing")
-_PARTS = (*_COMPARED, "not_measured", "not_measured_before")
+_COMPARED_PARTS = ("identical", "same_verdict", "now_failing", "now_passing")
+_PARTS = (*_COMPARED_PARTS, "not_measured", "not_measured_before")
 
 
-def _part(one: Said, again: Said) -> str:
-    if not again.measured:
+def _part(before: Said, after: Said) -> str:
+    if not after.measured:
         return "not_measured"
-    if not one.measured:
+    if not before.measured:
         return "not_measured_before"
-    if one.verdict is not again.verdict:
-        return "now_passing" if again.verdict is Verdict.PASS else "now_failing"
-    return "identical" if one.answer == again.answer else "same_verdict"
+    if before.verdict is not after.verdict:
+        return "now_passing" if after.verdict is Verdict.PASS else "now_failing"
+    return "identical" if before.answer == after.answer else "same_verdict"
 
 
-def _nothing(one: Said) -> Said:
+def _missing_trial(trial: Said) -> Said:
     """What stands for a trial that was not made."""
-    return Said(one.case_id, one.repeat, one.split, Verdict.ERROR, None)
+    return Said(trial.case_id, trial.repeat, trial.split, Verdict.ERROR, None)
 
 
-def _share(count: int, measured: int, cases: int) -> Share:
-    if not measured:
+def _share(count: int, measured_count: int, cases: int) -> Share:
+    if not measured_count:
         return Share(count, None, None)
-    share = count / measured
+    share = count / measured_count
     return Share(count, share, wilson(min(share * cases, cases), cases))

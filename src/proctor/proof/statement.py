@@ -175,7 +175,7 @@ def statement_from(data: Any) -> Statement:
         own = dict(predicate[EXTENSION])
         if own.pop("version", None) != VERSION:
             raise ValueError(f"its version is {predicate[EXTENSION].get('version')!r} instead of {VERSION}")
-        own["files"] = {one["name"]: one["digest"]["sha256"] for one in data["subject"]}
+        own["files"] = {subject["name"]: subject["digest"]["sha256"] for subject in data["subject"]}
         own["result"] = predicate["result"]
         own["passed_tests"], own["failed_tests"] = predicate["passedTests"], predicate["failedTests"]
         statement = msgspec.convert(own, Statement)
@@ -220,10 +220,10 @@ def published(run: Run) -> Run:
         run,
         suite=replace(run.suite, folder=""),
         target=_published_spec(run.target),
-        judges=tuple(_published_spec(one) for one in run.judges),
-        named_targets=tuple(_published_spec(one) for one in run.named_targets),
-        named_judges=tuple(_published_spec(one) for one in run.named_judges),
-        warnings=tuple(_published_warning(_without(folder, one)) for one in run.warnings),
+        judges=tuple(_published_spec(value) for value in run.judges),
+        named_targets=tuple(_published_spec(value) for value in run.named_targets),
+        named_judges=tuple(_published_spec(value) for value in run.named_judges),
+        warnings=tuple(_published_warning(_without(folder, value)) for value in run.warnings),
         tags=(),
     )
 
@@ -235,16 +235,16 @@ def published_trial(trial: Trial, case: Case, run: Run) -> Trial:
     which could be guessed by it.
     """
 
-    def told(text: str) -> str:
+    def redact(text: str) -> str:
         return _without_workspaces(run.id, _without(run.suite.folder, text))
 
-    digests = [assertion_digest(one) for one in case.assertions] if case.variables else []
+    digests = [assertion_digest(assertion) for assertion in case.assertions] if case.variables else []
     if len(digests) != len(trial.scores):
-        digests = [one.assertion for one in trial.scores]
-    scores = tuple(map(_published_score, trial.scores, digests, [told] * len(digests)))
+        digests = [score.assertion for score in trial.scores]
+    scores = tuple(map(_published_score, trial.scores, digests, [redact] * len(digests)))
     if trial.failure is None:
         return trial if scores == trial.scores else replace(trial, scores=scores)
-    message = told(trial.failure.message)
+    message = redact(trial.failure.message)
     return replace(trial, scores=scores, failure=replace(trial.failure, message=message))
 
 
@@ -273,12 +273,12 @@ def _published_spec(spec: TargetSpec) -> TargetSpec:
         endpoint=address if names_in(address) else spec.endpoint,
         options=options,
         judge=None if spec.judge is None else _published_spec(spec.judge),
-        fallbacks=tuple(_published_spec(one) for one in spec.fallbacks),
+        fallbacks=tuple(_published_spec(fallback) for fallback in spec.fallbacks),
     )
 
 
-def _published_score(score: Score, digest: str, told: Callable[[str], str]) -> Score:
-    reason = told(score.reason)
+def _published_score(score: Score, digest: str, redact: Callable[[str], str]) -> Score:
+    reason = redact(score.reason)
     if reason == score.reason and digest == score.assertion:
         return score
     return replace(score, reason=reason, assertion=digest)
@@ -286,8 +286,8 @@ def _published_score(score: Score, digest: str, told: Callable[[str], str]) -> S
 
 def _published_warning(text: str) -> str:
     """A warning without the folders before the file that it is of, which no folder of the suite may name."""
-    place, mark, rest = text.partition(": warning: ")
-    return f"{_last_part(place)}{mark}{rest}" if mark else text
+    place, mark, message = text.partition(": warning: ")
+    return f"{_last_part(place)}{mark}{message}" if mark else text
 
 
 def _at_last_part(options: dict[str, Any]) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def _without(folder: str, text: str) -> str:
     if folder not in text or len(PurePath(folder).parts) < 2:  # nothing is told by a whole disk
         return text
     inside = rf"{re.escape(folder)}(?:([/\\])|(?![\w-]))"
-    return re.sub(inside, lambda found: "" if found[1] else ".", text)
+    return re.sub(inside, lambda match: "" if match[1] else ".", text)
 
 
 def _without_workspaces(run_id: str, text: str) -> str:

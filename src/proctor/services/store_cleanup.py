@@ -11,7 +11,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -24,10 +24,7 @@ from proctor.plurals import counted
 from proctor.protocols import Store
 from proctor.services.runs.execution.workspaces import workspaces_folder
 from proctor.services.suites.overview import kept
-from proctor.stores.sqlite.connection import as_store_errors, connect
-from proctor.stores.sqlite.file_copy import remove_database
-from proctor.stores.sqlite.orphan_rows import count_leftovers, delete_leftovers
-from proctor.stores.sqlite.run_locks import Claims
+from proctor.stores.location import StoreFiles, StoreLocation
 from proctor.workspaces.copying import remove_tree
 from proctor.workspaces.run_shared import run_folder
 
@@ -56,28 +53,24 @@ class Garbage(Struct, frozen=True, kw_only=True):
 
 
 def find_garbage(
-    store: Store,
-    path: Path,
-    environ: Mapping[str, str],
-    trash: Callable[[], AbstractContextManager[Store]],
-    now: datetime | None = None,
+    store: Store, location: StoreLocation, environ: Mapping[str, str], now: datetime | None = None
 ) -> Iterator[Garbage]:
     """What can be removed, kind by kind.
 
     Args:
         store: the store, open; what is found can be removed until it is closed.
-        path: its file.
+        location: where it is.
         environ: tells where workspaces are.
-        trash: opens the store of deleted versions.
         now: the time; None is now.
     """
     now = now or datetime.now(UTC)
     yield from _workspaces(store, workspaces_folder(environ))
-    yield from _parts({path.absolute().parent, Path.cwd()}, now)
+    yield from _parts({location.folder.absolute(), Path.cwd()}, now)
     yield from _versions(store, now)
-    yield from _deleted_versions(path, trash, now)
-    yield from _caches(path, now)
-    yield from _leftovers(path)
+    yield from _deleted_versions(location.trash(), now)
+    if location.files is not None:
+        yield from _caches(location.files, now)
+    yield from _unused_rows(store)
 
 
 def _workspaces(store: Store, root: Path) -> Iterator[Garbage]:
@@ -127,66 +120,50 @@ def _versions(store: Store, now: datetime) -> Iterator[Garbage]:
             )
 
 
-def _deleted_versions(
-    path: Path, trash: Callable[[], AbstractContextManager[Store]], now: datetime
-) -> Iterator[Garbage]:
-    if not path.with_name(f"{path.name}-trash").is_file():
+def _deleted_versions(trash: StoreLocation, now: datetime) -> Iterator[Garbage]:
+    if not trash.exists():
         return
-    with trash() as deleted:
+    with closing(trash.open_store()) as deleted:
         old = [saved.suite for saved in deleted.versions() if saved.saved_at < now - OLD]
     for suite in old:
         yield Garbage(
             kind="versions",
             description=f"{suite.name}, deleted more than {OLD.days} days ago",
             size=0,
-            remove=partial(_forget_in, trash, suite.name, suite.digest),
+            remove=partial(_delete_from, trash, suite.name, suite.digest),
         )
 
 
-def _forget_in(trash: Callable[[], AbstractContextManager[Store]], name: str, digest: str) -> None:
-    with trash() as deleted:
+def _delete_from(trash: StoreLocation, name: str, digest: str) -> None:
+    with closing(trash.open_store()) as deleted:
         deleted.forget(name, digest)
 
 
-def _caches(path: Path, now: datetime) -> Iterator[Garbage]:
-    folder = path.absolute().parent
-    for damaged in sorted(folder.glob("cache.db.damaged-*")):
+def _caches(files: StoreFiles, now: datetime) -> Iterator[Garbage]:
+    for file in files.find_unused(lambda path: _is_older(path, now - OLD)):
+        reason = "a damaged cache" if file.is_damaged else f"not used for {OLD.days} days"
         yield Garbage(
             kind="caches",
-            description=f"{damaged}, a damaged cache",
-            size=size_of(damaged),
-            remove=partial(remove_database, damaged),
+            description=f"{file.path}, {reason}",
+            size=size_of(file.path),
+            remove=file.remove,
         )
-    for cache in (folder / "cache.db", folder / f"{path.name}-catalogue"):
-        if cache.is_file() and _is_older(cache, now - OLD) and _is_older(f"{cache}-wal", now - OLD):
-            yield Garbage(
-                kind="caches",
-                description=f"{cache}, not used for {OLD.days} days",
-                size=size_of(cache),
-                remove=partial(remove_database, cache),
-            )
 
 
-def _leftovers(path: Path) -> Iterator[Garbage]:
-    with as_store_errors(str(path)), closing(connect(str(path))) as db, closing(Claims(str(path))) as claims:
-        counts = count_leftovers(db, claims)
+def _unused_rows(store: Store) -> Iterator[Garbage]:
+    counts = store.count_unused_rows()
     if counts:
         rows = ", ".join(counted(count, noun) for noun, count in counts.items())
         yield Garbage(
             kind="leftovers",
             description=f"rows of the store that nothing uses: {rows}",
             size=0,
-            remove=partial(_delete_leftovers, str(path)),
+            remove=store.delete_unused_rows,
         )
 
 
-def _delete_leftovers(path: str) -> None:
-    with as_store_errors(path), closing(connect(path)) as db, closing(Claims(path)) as claims:
-        delete_leftovers(db, claims)
-
-
 def remove(item: Garbage) -> None:
-    """Remove what was found.
+    """Removes what was found.
 
     Raises:
         StoreError: it is in use now, or cannot be removed.

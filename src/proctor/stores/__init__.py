@@ -1,17 +1,95 @@
-"""Runs to rows and back: one file a store. `STORES` is the table of all of them."""
+"""Stores: a path or URL in, and out a place where runs, trials and suites are kept.
 
-from collections.abc import Callable
-from typing import Protocol
+`locate_store` finds what an address names, and `open_store` opens it; `STORES` is the table of their schemes.
+`sqlite/` is the store in a file, `memory.py` the one in memory, and `catalogue/` serves lists and searches of
+runs. Start with `location.py`, which says what every kind of store offers before it is opened.
+"""
 
-from proctor.protocols import Store
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from proctor.registry import Registry
 
+if TYPE_CHECKING:
+    from proctor.protocols import Store
+    from proctor.stores.location import StoreLocation
 
-class OpenStore(Protocol):
-    """Opens the store of a path, made if there is none."""
+DEFAULT_STORE = ".proctor/proctor.db"
+"""The address of a project's own store, from its folder."""
+STORES: Registry[Callable[[str], StoreLocation]] = Registry(
+    "stores",
+    {
+        "memory": "proctor.stores.memory:memory_location",
+        "sqlite": "proctor.stores.sqlite.location:sqlite_location",
+    },
+)
+"""By the scheme of an address, what makes a location of the part after `scheme://`."""
+_MEMORY = ":memory:"
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 
-    def __call__(self, path: str, notify: Callable[[str], None] = ...) -> Store:
-        """The store; `notify` gets a sentence about what was done to bring it up to date."""
+
+def locate_store(address: str) -> StoreLocation:
+    """The store that an address names; nothing is opened, and nothing need be there.
+
+    Args:
+        address: a path, a URL such as `sqlite:///runs.db`, or `:memory:`.
+
+    Raises:
+        UsageError: the address has an unknown scheme, or names nothing.
+    """
+    if address == _MEMORY:
+        return STORES.get("memory")("")
+    url = _URL.fullmatch(address)
+    if url is None:
+        return STORES.get("sqlite")(f"/{address}")
+    scheme = url[1].lower()
+    if scheme not in STORES.names(installed=True):
+        from proctor.errors import UsageError
+
+        schemes = ", ".join(f"{name}://" for name in STORES.names())
+        raise UsageError(
+            f"There is no store for addresses that begin with {scheme}://. Known are {schemes}; a path names "
+            f"a file, and {_MEMORY} keeps runs in memory only."
+        )
+    return STORES.get(scheme)(url[2])
 
 
-STORES: Registry[OpenStore] = Registry("stores", {"sqlite": "proctor.stores.sqlite.store:open_store"})
+def open_store(address: str, notify: Callable[[str], None] = lambda _line: None) -> Store:
+    """The store that an address names, made if there is none; close it after use.
+
+    Args:
+        address: as for `locate_store`. Each `:memory:` is a new store.
+        notify: called with a sentence about what was done to bring the store up to date.
+
+    Raises:
+        UsageError: there is no such kind of store.
+        StoreError: what is there is no store, is damaged, or was written by a newer version.
+    """
+    return locate_store(address).open_store(notify)
+
+
+def move_address(address: str, folder: Path, *, absolute: bool = False) -> str:
+    """The address from the working directory, or an absolute one, of a store that is named from a folder."""
+    if address == _MEMORY:
+        return address
+    url = _URL.fullmatch(address)
+    if url is not None and url[1].lower() != "sqlite":
+        return address
+    path = folder / (address if url is None else url[2].removeprefix("/"))
+    return str(path) if absolute else os.path.relpath(path)
+
+
+@contextmanager
+def open_temporary_store() -> Iterator[Store]:
+    """A store for as long as the block lasts, which may hold more than fits into memory."""
+    from contextlib import closing
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="proctor-") as folder, closing(open_store(f"{folder}/suite.db")) as store:
+        yield store

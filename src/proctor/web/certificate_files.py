@@ -279,7 +279,7 @@ def create_public_bundle(
 
 
 def _certificates_folder(project: Project) -> Path:
-    return project.store_path.parent / "certificates"
+    return project.location.folder / "certificates"
 
 
 def _new_folder(project: Project, run: Run) -> Path:
@@ -313,7 +313,7 @@ def _swap(new_folder: Path, destination: Path) -> None:
 
 
 def _store_flags(project: Project) -> list[str]:
-    return [f"--store={project.store_path}", f"--keys={keys_folder(project.environ)}"]
+    return [f"--store={project.location.address}", f"--keys={keys_folder(project.environ)}"]
 
 
 def _signing_flags(key: str | None) -> list[str]:

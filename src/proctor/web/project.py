@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +13,7 @@ from starlette.requests import HTTPConnection
 
 from proctor.protocols import Store
 from proctor.services.runs.config import Config
-from proctor.stores import STORES
+from proctor.stores import DEFAULT_STORE, locate_store, move_address
 from proctor.web.browser_sessions import BrowserSessions
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class Project:
 
     def __init__(
         self,
-        store_path: Path,
+        store: str | Path,
         *,
         folder: Path | None = None,
         environ: Mapping[str, str] | None = None,
@@ -40,14 +39,14 @@ class Project:
         """Opens nothing.
 
         Args:
-            store_path: the store's file; created when something is first saved.
+            store: the address of the store; created when something is first saved.
             folder: the project's folder; None for the working directory. Names are looked up only there.
             environ: environment variables, with keys; None for those of this process.
             config: the project's `proctor.toml`.
             token: the token for login; None lets in everyone who reaches the server.
         """
         self.folder = (folder or Path.cwd()).absolute()
-        self.store_path = store_path.absolute()
+        self.location = locate_store(move_address(str(store), Path.cwd(), absolute=True))
         self.environ = os.environ if environ is None else environ
         self.config = config
         self.token = token
@@ -66,11 +65,16 @@ class Project:
     @property
     def store_flags(self) -> tuple[str, ...]:
         """The flags with which a command in this folder finds the same store; empty if it is the default."""
-        default_path = self.folder / ".proctor" / "proctor.db"
-        if self.store_path == default_path and not self.environ.get("PROCTOR_STORE"):
+        address = self.location.address
+        if address == str(self.folder / DEFAULT_STORE) and not self.environ.get("PROCTOR_STORE"):
             return ()
-        inside = self.store_path.is_relative_to(self.folder)
-        return (f"--store={os.path.relpath(self.store_path, self.folder) if inside else self.store_path}",)
+        is_inside = Path(address).is_relative_to(self.folder)
+        return (f"--store={os.path.relpath(address, self.folder) if is_inside else address}",)
+
+    @property
+    def store_name(self) -> str:
+        """What pages call the store."""
+        return Path(self.location.address).name
 
     @contextmanager
     def store(self) -> Iterator[Store]:
@@ -79,7 +83,7 @@ class Project:
         Raises:
             StoreError: it cannot be used.
         """
-        store = STORES.get("sqlite")(str(self.store_path))
+        store = self.location.open_store()
         try:
             yield store
         finally:
@@ -96,17 +100,7 @@ class Project:
     @property
     def catalogue(self) -> Catalogue:
         """The index of runs and trials for fast look-ups."""
-        return self.get_shared("catalogue", self._make_catalogue)
-
-    def _make_catalogue(self) -> Catalogue:
-        """Opens the catalogue beside the store, or in a temporary folder if that is not writable."""
-        from proctor.stores.catalogue.database import Catalogue
-        from proctor.stores.sqlite.connection import is_writable
-
-        if is_writable(str(self.store_path)):
-            return Catalogue(f"{self.store_path}-catalogue")
-        folder = self.get_shared("catalogue folder", lambda: TemporaryDirectory(prefix="proctor-catalogue-"))
-        return Catalogue(str(Path(folder.name) / "catalogue"))
+        return self.get_shared("catalogue", self.location.open_catalogue)
 
     @property
     def cataloguer(self) -> Cataloguer:

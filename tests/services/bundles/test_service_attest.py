@@ -31,7 +31,7 @@ from proctor.services.bundles.countersign import countersign
 from proctor.services.bundles.prove import ProofCollector, prove
 from proctor.services.bundles.verify import verify
 from proctor.services.runs.reading.report import keep_looks
-from proctor.stores.sqlite.store import SqliteStore, open_store
+from proctor.stores.sqlite.store import SqliteStore
 
 Make = Callable[..., Awaitable[list[events.Done]]]
 
@@ -93,7 +93,7 @@ def test_the_same_run_is_the_same_bytes(
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
-    again = open_store(str(folder / "kept.db"))
+    again = SqliteStore.open_file(str(folder / "kept.db"))
     write(again, again.run(run.id), "second", key)
     write(again, again.run(run.id), "second.zip", key)
     again.close()
@@ -106,7 +106,7 @@ def test_a_copy_of_the_store_gives_the_same_bytes(store: SqliteStore, run: Run, 
     with closing(sqlite3.connect("kept.db")) as kept, closing(sqlite3.connect("copy.db")) as copy:
         kept.backup(copy)
     write(store, run, "a", None)
-    copied = open_store(str(folder / "copy.db"))
+    copied = SqliteStore.open_file(str(folder / "copy.db"))
     write(copied, copied.run(run.id), "b", None)
     copied.close()
     assert contents("a") == contents("b")

@@ -23,7 +23,7 @@ from proctor.reports.certificates.of_run import Certified, message_of
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.certify import bundle_of, certify_bundle, looked_at
 from proctor.services.bundles.verify import verify
-from proctor.stores.sqlite.store import SqliteStore, open_store
+from proctor.stores.sqlite.store import SqliteStore
 
 Make = Callable[..., Awaitable[Any]]
 TESTS = tuple((f"t{n}", f"say {n}", f"say {n}" if n % 4 else "no") for n in range(48))
@@ -125,7 +125,7 @@ def test_an_output_that_was_edited_in_the_store_is_found_and_leaves_no_bundle(
     store: SqliteStore, run: Run
 ) -> None:
     damage(store, b'"text":"say 7"', b'"text":"say 8"')
-    edited = open_store(store.path)
+    edited = SqliteStore.open_file(store.path)
     with pytest.raises(BundleError, match=f"Run {run.id} does not hold. trials.jsonl:"):
         certify(edited, run)
     edited.close()

@@ -40,7 +40,7 @@ from proctor.services.bundles.side_effects import SideEffectCheck
 from proctor.services.runs.execution.session import Session
 from proctor.services.runs.reading.report import reported
 from proctor.services.runs.request import Request
-from proctor.stores.sqlite.store import SqliteStore, open_store
+from proctor.stores.sqlite.store import SqliteStore
 
 Make = Callable[..., Awaitable[list[events.Done]]]
 Attested = Callable[..., Path]
@@ -50,7 +50,7 @@ TESTS = [("a", "yes", "yes"), ("b", "no", "yes"), ("c", "yes", "yes")]
 @pytest.fixture
 def other(folder: Path) -> Iterator[SqliteStore]:
     """The store of whoever gets a bundle."""
-    store = open_store(str(folder / "other.db"))
+    store = SqliteStore.open_file(str(folder / "other.db"))
     yield store
     store.close()
 
@@ -363,11 +363,10 @@ async def test_an_import_that_is_interrupted_leaves_nothing(
     make: Make, suite: Callable[..., str], attested: Attested, other: SqliteStore
 ) -> None:
     path = attested(await made(make, suite(*TESTS)))
-    breaking = Interrupted(other.path, other._db)
+    breaking = Interrupted.open_file(other.path)
     with pytest.raises(KeyboardInterrupt):
         take(breaking, path)
-    breaking._writer.close()
-    breaking._claims.close()
+    breaking.close()
     assert everything(other) == ([], [], [])
     assert take(other, path).new
 
@@ -375,14 +374,11 @@ async def test_an_import_that_is_interrupted_leaves_nothing(
 class Late(SqliteStore):
     """Begins a run just after somebody else has imported it."""
 
-    def __init__(self, path: str, bundle: Path) -> None:
-        self._bundle = bundle
-        sooner = open_store(path)
-        super().__init__(path, sooner._db)
+    bundle: Path
 
     def begin(self, run: Run) -> None:
-        sooner = open_store(self.path)
-        take(sooner, self._bundle)
+        sooner = SqliteStore.open_file(self.path)
+        take(sooner, self.bundle)
         sooner.close()
         super().begin(run)
 
@@ -391,7 +387,9 @@ async def test_who_imports_a_run_too_late_leaves_it_to_who_was_sooner(
     make: Make, suite: Callable[..., str], attested: Attested, other: SqliteStore
 ) -> None:
     path = attested(await made(make, suite(*TESTS)))
-    late = Late(other.path, path)
+    late = Late.open_file(other.path)
+    assert isinstance(late, Late)
+    late.bundle = path
     with pytest.raises(ProctorError):
         take(late, path)
     late.close()
@@ -406,11 +404,11 @@ async def test_an_import_that_was_killed_is_made_anew(
 ) -> None:
     run = await made(make, suite(*TESTS))
     path = attested(run)
-    killed = open_store(str(folder / "third.db"))
+    killed = SqliteStore.open_file(str(folder / "third.db"))
     half = replace(run, imported="unsigned", status="running", finished_at=None)
     stored(killed, half, [asking()])
     killed.close()
-    again = open_store(str(folder / "third.db"))
+    again = SqliteStore.open_file(str(folder / "third.db"))
     assert take(again, path).new
     assert again.run(run.id).status == "finished"
     assert list(again.trials(run.id)) == list(store.trials(run.id))

@@ -23,7 +23,7 @@ from proctor.model import (
 )
 from proctor.protocols import KeptLabel
 from proctor.services.judges.review import Answers, Review, Reviewable, ReviewCache, exam_sheet, reviewable
-from proctor.stores.sqlite.store import open_store
+from proctor.stores import open_store
 
 Make = Callable[..., Any]
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +15,6 @@ from proctor.services.runs.reading.case_detail import asked_case, same_case
 from proctor.stores.sqlite.store import SqliteStore
 
 Make = Callable[..., Any]
-
-
-@pytest.fixture
-def path(store: SqliteStore) -> Path:
-    return Path(store.path)
 
 
 @pytest.fixture
@@ -49,13 +43,13 @@ def begun(store: SqliteStore, case: Make, trial: Make) -> Callable[..., Run]:
 
 
 def test_all_repeats_come_in_order_with_what_they_are_together(
-    store: SqliteStore, path: Path, begun: Callable[..., Run], trial: Make, score: Make
+    store: SqliteStore, begun: Callable[..., Run], trial: Make, score: Make
 ) -> None:
     run = begun(settings=Settings(repeats=2), repeats_rule="any")
     for repeat, value, verdict in ((1, 1.0, Verdict.PASS), (0, 0.0, Verdict.FAIL)):
         store.record(run.id, trial("b", score(value), position=1, repeat=repeat), verdict)
     store.flush()
-    found = asked_case(path, run, 1, reveal=False)
+    found = asked_case(store, run, 1, reveal=False)
     assert found.case.id == "b"
     assert [row.verdict for row in found.rows] == [Verdict.FAIL, Verdict.PASS]
     assert (found.planned, found.together) == (2, Verdict.PASS)
@@ -65,13 +59,13 @@ def test_all_repeats_come_in_order_with_what_they_are_together(
 
 
 def test_without_all_repeats_or_a_rule_nothing_is_said_of_all(
-    store: SqliteStore, path: Path, begun: Callable[..., Run], trial: Make
+    store: SqliteStore, begun: Callable[..., Run], trial: Make
 ) -> None:
     for run_id, rule in (("r1", "any"), ("r2", "each")):
         run = begun(run_id, settings=Settings(repeats=2), repeats_rule=rule)
         store.record(run.id, trial("a"), Verdict.UNSCORED)
         store.flush()
-        assert asked_case(path, run, 0, reveal=False).together is None
+        assert asked_case(store, run, 0, reveal=False).together is None
 
 
 @pytest.mark.parametrize(
@@ -83,54 +77,54 @@ def test_without_all_repeats_or_a_rule_nothing_is_said_of_all(
     ],
 )
 def test_a_case_without_a_trial_says_why(
-    path: Path, begun: Callable[..., Run], status: str, said: str
+    store: SqliteStore, begun: Callable[..., Run], status: str, said: str
 ) -> None:
     with pytest.raises(NothingSelected, match=said):
-        asked_case(path, begun(status=status), 2, reveal=False)
+        asked_case(store, begun(status=status), 2, reveal=False)
 
 
 def test_an_answer_that_waits_for_its_judges_is_not_shown(
-    store: SqliteStore, path: Path, begun: Callable[..., Run], trial: Make
+    store: SqliteStore, begun: Callable[..., Run], trial: Make
 ) -> None:
     run = begun()
     store.arrived(run.id, trial("a"))
     store.flush()
     with pytest.raises(NothingSelected, match="waits for its judges"):
-        asked_case(path, run, 0, reveal=False)
+        asked_case(store, run, 0, reveal=False)
 
 
 @pytest.mark.parametrize("position", [-1, 3, 2**63, 10**30])
 def test_a_place_that_the_suite_does_not_have_is_a_sentence(
-    path: Path, begun: Callable[..., Run], position: int
+    store: SqliteStore, begun: Callable[..., Run], position: int
 ) -> None:
     with pytest.raises(NothingSelected, match="no case at place"):
-        asked_case(path, begun(), position, reveal=False)
+        asked_case(store, begun(), position, reveal=False)
 
 
 def test_what_is_held_out_is_sealed_unless_it_is_revealed(
-    store: SqliteStore, path: Path, begun: Callable[..., Run], trial: Make
+    store: SqliteStore, begun: Callable[..., Run], trial: Make
 ) -> None:
     run = begun()
     store.record(run.id, trial("a", split="holdout"), Verdict.UNSCORED)
     store.flush()
-    found = asked_case(path, run, 0, reveal=False)
+    found = asked_case(store, run, 0, reveal=False)
     assert (found.sealed, found.is_held_out) == (True, True)
     assert found.case.input == ()
     assert found.rows[0].trial.output is None
-    assert asked_case(path, run, 0, reveal=True).case.input
+    assert asked_case(store, run, 0, reveal=True).case.input
 
 
 def test_other_runs_that_asked_the_same_are_told_newest_first(
-    store: SqliteStore, path: Path, begun: Callable[..., Run], trial: Make
+    store: SqliteStore, begun: Callable[..., Run], trial: Make
 ) -> None:
     runs = [begun(f"r{n}", ids) for n, ids in enumerate(("abc", "cba", "abd", "xyz"))]
     for run, position in zip(runs, (0, 2, 0, 0), strict=True):
         store.record(run.id, trial("a", position=position), Verdict.PASS)
     store.flush()
-    found = asked_case(path, runs[0], 0, reveal=False)
+    found = asked_case(store, runs[0], 0, reveal=False)
     assert [(one.run.id, one.position) for one in found.history] == [("r2", 0), ("r1", 2)]
     assert found.history[0].verdicts == (Verdict.PASS,)
-    assert asked_case(path, runs[0], 0, reveal=False, history=0).history == ()
-    assert same_case(path, runs[0], 0, runs[1]) == 2
+    assert asked_case(store, runs[0], 0, reveal=False, history=0).history == ()
+    assert same_case(store, runs[0], 0, runs[1]) == 2
     with pytest.raises(NothingSelected, match="no case that is sent like"):
-        same_case(path, runs[0], 0, runs[3])
+        same_case(store, runs[0], 0, runs[3])

@@ -34,9 +34,9 @@ from proctor.protocols import Store
 from proctor.reports.runs.serialize import run_row
 from proctor.services.runs.reading.catalogue_sync import Cataloguer, Looked
 from proctor.services.runs.reading.report import reported
+from proctor.stores import open_store
 from proctor.stores.catalogue.database import Catalogue
 from proctor.stores.catalogue.records import Wanted
-from proctor.stores.sqlite.store import open_store
 
 Make = Callable[..., Any]
 BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)

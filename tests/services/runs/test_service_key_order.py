@@ -20,7 +20,7 @@ from proctor.services.bundles.import_bundle import import_bundle
 from proctor.services.bundles.import_records import ImportOptions
 from proctor.services.bundles.replay import Who, asking
 from proctor.services.runs.execution.session import Session
-from proctor.stores.sqlite.store import SqliteStore, open_store
+from proctor.stores.sqlite.store import SqliteStore
 
 Make = Callable[..., Awaitable[list[events.Done]]]
 FIRST, LAST = ("reasoning", "answer"), ("answer", "reasoning")
@@ -106,7 +106,7 @@ async def test_answers_of_an_earlier_version_are_taken_where_the_order_is_the_sa
 @pytest.fixture
 def other(folder: Path) -> Iterator[SqliteStore]:
     """The store of whoever gets a bundle."""
-    store = open_store(str(folder / "other.db"))
+    store = SqliteStore.open_file(str(folder / "other.db"))
     yield store
     store.close()
 

@@ -15,7 +15,8 @@ from proctor.model import Params, Selection, Settings, Verdict
 from proctor.services import events
 from proctor.services.runs.execution.session import Session
 from proctor.services.runs.request import Request
-from proctor.stores.sqlite.store import SqliteStore, open_store
+from proctor.stores import open_store
+from proctor.stores.sqlite.store import SqliteStore
 
 Make = Callable[..., Awaitable[list[events.Done]]]
 Write = Callable[..., str]

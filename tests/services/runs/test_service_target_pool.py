@@ -18,6 +18,7 @@ from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Output, Params, Price, Prompt, TargetSpec
 from proctor.protocols import Answers
 from proctor.services.runs.execution.target_pool import Prices, Reach
+from proctor.stores.sqlite.location import SqliteLocation
 from proctor.targets.targets_file import TargetsFile
 
 PROMPT = Prompt(messages=(Message(role="user", content="well?"),), case_id="c")
@@ -78,7 +79,7 @@ async def reach(tmp_path: Path, told: list[str]) -> AsyncIterator[Callable[..., 
             patience=Patience(timeout_s=10, retries=1),
             prices=Prices(shipped={"gpt-x": PRICE}, own=own),
             notify=told.append,
-            cache_path=tmp_path / "cache.db",
+            open_cache=SqliteLocation(str(tmp_path / "proctor.db")).open_answer_cache,
         )
         opened.append(made)
         return made

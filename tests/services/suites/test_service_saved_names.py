@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from proctor.services.suites.save_and_open import Suites
 from proctor.services.suites.saved_names import names_of
-from proctor.stores.sqlite.store import SqliteStore, open_store
+from proctor.stores import open_store
+from proctor.stores.sqlite.store import SqliteStore
 
 Write = Callable[..., str]
 

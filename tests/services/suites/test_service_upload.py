@@ -13,7 +13,7 @@ from proctor.protocols import Store
 from proctor.services.suites.save_upload import CODE, draft_of, save
 from proctor.services.suites.trash import Trash
 from proctor.services.suites.upload import FOLDER, chosen, of_files, of_text, source_of
-from proctor.stores import STORES
+from proctor.stores import open_store
 
 LINE = '{"id": "%s", "input": "Say %s", "expected": "%s", "scorer": "contains"}\n'
 JSONL = "".join(LINE % (f"t{n}", "a word", f"w{n}") for n in range(10))
@@ -27,7 +27,7 @@ MARKDOWN = "# 👤\n\nWhat is 2+2?\n\n---\n\nThe answer is four.\n"
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return STORES.get("sqlite")(str(tmp_path / "proctor.db"))
+    return open_store(str(tmp_path / "proctor.db"))
 
 
 def codes(text: str, **settings: object) -> list[tuple[str, str, int | None]]:
@@ -314,7 +314,7 @@ def test_having_back_what_was_deleted_leaves_all_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("undo")
-    store = STORES.get("sqlite")(str(folder / "proctor.db"))
+    store = open_store(str(folder / "proctor.db"))
     trash = Trash(store, lambda: _closing(folder / "trash.db"))
     texts = [JSONL, JSONL + LINE % ("u", "x", "y"), JSONL + LINE % ("v", "x", "y")]
     for text in data.draw(st.lists(st.sampled_from(texts), min_size=1, max_size=5)):
@@ -363,7 +363,7 @@ def test_a_version_that_was_saved_again_is_left_as_it_is(tmp_path: Path, store: 
 def _closing(path: Path):  # type: ignore[no-untyped-def]
     from contextlib import closing
 
-    return closing(STORES.get("sqlite")(str(path)))
+    return closing(open_store(str(path)))
 
 
 def _all_of(store: Store) -> list[object]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from proctor.cli.certify.output import reach_of
 from proctor.cli.echo import echo_err, echo_json
-from proctor.cli.options import open_store, show, store_path
+from proctor.cli.options import open_store, show, store_location
 from proctor.cli.output_files import check_outputs, drawn, ending_of, write_output
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, UsageError
@@ -65,7 +65,7 @@ def certify_judge(**options: Any) -> int:
     outputs: Sequence[str] = options["outputs"]
     check_outputs(outputs)
     labels_of_file = None if options["labels"] is None else read_labels(options["labels"])
-    if labels_of_file is None and options["run"] is None and not store_path(options["store"]).exists():
+    if labels_of_file is None and options["run"] is None and not store_location(options["store"]).exists():
         raise no_labels(None)
     with open_store(options["store"], must_exist=options["run"] is not None, writes=True) as store:
         labels = labels_of_file or stored_labels(

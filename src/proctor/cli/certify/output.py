@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 from msgspec import Struct
 
 from proctor.cli.echo import echo_json
-from proctor.cli.options import show, store_path
+from proctor.cli.options import show, store_location
 from proctor.cli.output_files import ending_of, write_output
 from proctor.errors import ExitCode, UsageError
 from proctor.reports import formatting
@@ -47,15 +47,15 @@ def reach_of(options: Mapping[str, Any], progress: Progress) -> Reach:
     from proctor.engines.retries import Patience
     from proctor.services.runs.execution.target_pool import Reach, load_prices
 
-    folder = store_path(options["store"]).parent
+    location = store_location(options["store"])
     return Reach(
         os.environ,
         concurrency=options["concurrency"],
         patience=Patience(timeout_s=options["timeout_s"], retries=options["retries"]),
-        prices=load_prices(os.environ, folder),
+        prices=load_prices(os.environ, location.folder),
         notify=progress.tell,
         progress=progress.fetching,
-        cache_path=folder / "cache.db",
+        open_cache=location.open_answer_cache,
         max_answer_bytes=options["max_answer_bytes"],
     )
 

@@ -15,7 +15,7 @@ from proctor.certification import MIN_CASES, Terms
 from proctor.cli.certify.output import Certificate, check_outside, check_url, write_certificate
 from proctor.cli.commands.attest import is_bundle, name_of, own_key
 from proctor.cli.echo import echo_err
-from proctor.cli.options import keys_path, open_store, store_path
+from proctor.cli.options import keys_path, open_store, store_location
 from proctor.cli.output_files import check_outputs
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Run
@@ -107,7 +107,7 @@ def _write(certified: Certified, options: dict[str, Any], bundle: Path | None) -
 @contextmanager
 def _open_store_if_any(option: str | None) -> Iterator[Store | None]:
     """The store, if there is one: a bundle needs none."""
-    if not store_path(option).exists():
+    if not store_location(option).exists():
         yield None
         return
     with open_store(option) as store:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo, echo_document
-from proctor.cli.options import open_store, show, store_option, store_path
+from proctor.cli.options import open_store, show, store_location, store_option
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Problem
 from proctor.plurals import counted
@@ -44,7 +44,7 @@ def command(
     """
     with ExitStack() as stack:
         is_named = click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE
-        has_store = is_named or store_path(store).exists()
+        has_store = is_named or store_location(store).exists()
         opened_store = stack.enter_context(open_store(store, must_exist=True)) if has_store else None
         source = stack.enter_context(
             Suites(opened_store, os.environ, load_cli_config()).opened(suite, dialect=dialect)

@@ -7,7 +7,7 @@ import os
 import click
 
 from proctor.cli.config_defaults import load_cli_config
-from proctor.cli.options import is_saved, open_store, show, store_option, store_path, tell_located
+from proctor.cli.options import is_saved, open_store, show, store_location, store_option, tell_located
 from proctor.dialects import DIALECTS
 from proctor.errors import SuiteError
 from proctor.services.suites.file_source import source_of
@@ -51,7 +51,7 @@ def _stored_digest(word: str, store: str | None, missing: NoSuchSuite) -> str:
     """Returns the hash of a saved suite, else its digest; raises `missing` where there is no such suite."""
     from proctor.services.suites.save_and_open import stored_suite
 
-    if not store_path(store).exists():
+    if not store_location(store).exists():
         raise missing
     with open_store(store) as store_with_suite:
         suite = stored_suite(store_with_suite, word)

@@ -17,8 +17,8 @@ from proctor.cli.options import (
     max_answer_bytes_option,
     open_store,
     show,
+    store_location,
     store_option,
-    store_path,
 )
 from proctor.cli.output_files import check_outputs, ending_of, write_output
 from proctor.cli.progress import Progress
@@ -93,7 +93,7 @@ def _replay(bundle: str, replay_options: Who, options: dict[str, Any]) -> int:
     try:
         with open_store(options["store"], writes=True) as store:
             plan = asking(store, Path(bundle), import_options, replay_options, progress.tell)
-            session = Session(store, os.environ, progress, folder=store_path(options["store"]).parent)
+            session = Session(store, os.environ, progress, folder=store_location(options["store"]).folder)
             with nullcontext() if plain else redirect_stdout(sys.stderr):
                 (finished,) = run_session(session, plan.request, progress)
             if finished.run.status != "finished":

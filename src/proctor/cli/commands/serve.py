@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo, echo_err
-from proctor.cli.options import open_store, store_option, store_path
+from proctor.cli.options import open_store, store_location, store_option
 from proctor.errors import UsageError
 
 _PORT = 7357
@@ -95,8 +95,9 @@ def command(
     if typed:
         echo_err(_TYPED_TOKEN_WARNING)
     os.environ.pop("PROCTOR_TOKEN", None)  # no program that is started from here needs it
+    store_address = _durable_address(store)
     with open_store(store):  # makes it where there is none, and says now what is wrong with one that is there
-        project = Project(store_path(store), folder=Path.cwd(), config=load_cli_config(), token=token)
+        project = Project(store_address, folder=Path.cwd(), config=load_cli_config(), token=token)
     socket_ = bind_socket(host, port, exactly=ctx.get_parameter_source("port") is not ParameterSource.DEFAULT)
     project.hosts = allowed_hosts(host, socket_.getsockname()[1], more_hosts)
     address = f"http://{_url_host(host)}:{socket_.getsockname()[1]}"
@@ -106,7 +107,7 @@ def command(
     def ready() -> None:
         echo(f"Proctor is at {address}/" + ("" if token is None else f"login?token={token}"))
         who = "this machine" if token is None else "whoever has the token"
-        echo_err(f"It shows {project.store_path} to {who}. Ctrl-C stops it; runs go on.")
+        echo_err(f"It shows {project.location.address} to {who}. Ctrl-C stops it; runs go on.")
         if open_files < MIN_OPEN_FILES:
             echo_err(_FEW_FILES_WARNING.format(open_files, MIN_OPEN_FILES))
 
@@ -114,6 +115,21 @@ def command(
         serve(project, socket_, ready)
     except KeyboardInterrupt:
         echo_err("Stopped.")
+
+
+def _durable_address(option: str | None) -> str:
+    """Returns the address of the store that is served.
+
+    Raises:
+        UsageError: it is in memory.
+    """
+    location = store_location(option)
+    if not location.is_durable:
+        raise UsageError(
+            "Runs that are started from a page have processes of their own, which cannot see the store "
+            f"{location.address}. Name a file with --store."
+        )
+    return location.address
 
 
 def _check_token(token: str | None, *, loopback: bool) -> str | None:

@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,15 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from proctor.cli.echo import echo, echo_err, echo_json, echo_line
-from proctor.cli.options import open_store, show, store_option, store_path
+from proctor.cli.options import open_store, show, store_location, store_option
 from proctor.errors import ExitCode, UsageError
 from proctor.plurals import counted, format_size
 from proctor.services.progress_lines import telling
 
 if TYPE_CHECKING:
     from proctor.services.store_cleanup import Garbage
-    from proctor.stores.sqlite.integrity import StoreReport
-    from proctor.stores.sqlite.salvage import SalvageResult
+    from proctor.stores.location import SalvageResult, StoreFiles, StoreReport
 
 
 @click.group("store")
@@ -31,6 +29,20 @@ def command() -> None:
 
     The store is one SQLite file: --store PATH, else $PROCTOR_STORE, else the project's own.
     """
+
+
+def _store_files(address: str | None) -> StoreFiles:
+    """What can be done with the files of a store.
+
+    Raises:
+        UsageError: it has none.
+    """
+    location = store_location(address)
+    if location.files is None:
+        raise UsageError(
+            f"The store {location.address} has no file to check, back up or repair. Name one with --store."
+        )
+    return location.files
 
 
 @command.command("check")
@@ -42,9 +54,7 @@ def check(as_json: bool, store: str | None) -> int:
     Exits with 0 when the store is sound, 1 when something is wrong, and 4 when it cannot be read at all.
     Changes nothing; runs may continue meanwhile.
     """
-    from proctor.stores.sqlite.integrity import check_store
-
-    report = check_store(str(store_path(store)), telling(echo_err, "rows checked"))
+    report = _store_files(store).check(telling(echo_err, "rows checked"))
     code = ExitCode.FAILED if report.problems else ExitCode.OK
     if as_json:
         echo_json(_report_json(report, code))
@@ -56,7 +66,7 @@ def check(as_json: bool, store: str | None) -> int:
 def _report_lines(report: StoreReport) -> list[str]:
     size = format_size(sum(report.sizes.values()))
     rows = report.rows
-    counts = [counted(rows.get(name, 0), noun) for name, noun in _COUNTED.items()] if rows else []
+    counts = [counted(rows.get(name, 0), noun) for name, noun in _NOUNS.items()] if rows else []
     totals = ", ".join([*counts, size])
     lines = [f"{problem.message} {problem.remedy}" for problem in report.problems]
     count = counted(len(lines), "problem")
@@ -64,7 +74,7 @@ def _report_lines(report: StoreReport) -> list[str]:
     return [f"{head}: {totals}.", *lines, *report.notes]
 
 
-_COUNTED = {"runs": "run", "trials": "trial", "versions": "version", "cases": "case"}
+_NOUNS = {"runs": "run", "trials": "trial", "versions": "version", "cases": "case"}
 
 
 def _report_json(report: StoreReport, code: int) -> str:
@@ -85,11 +95,9 @@ def backup(file: str, store: str | None) -> None:
     Runs may continue meanwhile: the copy is the store as it was at one moment. FILE appears when the copy is
     checked and complete on disk. To go back to it, name it with --store, or put it in the store's place.
     """
-    from proctor.stores.sqlite.backup import back_up
-
     to = Path(file)
-    rows = back_up(str(store_path(store)), to, telling(echo_err, "pages copied"))
-    totals = ", ".join(counted(rows.get(name, 0), noun) for name, noun in _COUNTED.items())
+    rows = _store_files(store).back_up(to, telling(echo_err, "pages copied"))
+    totals = ", ".join(counted(rows.get(name, 0), noun) for name, noun in _NOUNS.items())
     echo_line(f"Backed up to {file}: {totals}, {format_size(to.stat().st_size)}.", err=True)
 
 
@@ -104,15 +112,13 @@ def repair(newfile: str, as_json: bool, store: str | None) -> int:
     damaged store is not changed. A run that lost trials is unfinished in the new store; `run --resume`
     completes it. Exits with 0 when nothing is known to be lost, else with 1.
     """
-    from proctor.stores.sqlite.salvage import salvage
-
-    path = store_path(store)
-    if not os.path.lexists(path):
-        raise UsageError(f"There is no store at {path}. Name one with --store.")
-    result = salvage(path, Path(newfile), telling(echo_err, "pages read"))
+    result = _store_files(store).repair(Path(newfile), telling(echo_err, "pages read"))
     code = ExitCode.FAILED if result.lost or result.runs or result.suites else ExitCode.OK
     if as_json:
-        runs = [{"run": run, "trials": there, "planned": planned} for run, there, planned in result.runs]
+        runs = [
+            {"run": run, "trials": trial_count, "planned": planned_count}
+            for run, trial_count, planned_count in result.runs
+        ]
         fields = {
             "store": newfile,
             "kept": result.kept,
@@ -129,11 +135,11 @@ def repair(newfile: str, as_json: bool, store: str | None) -> int:
 def _repair_lines(to: str, result: SalvageResult) -> Iterator[str]:
     width = max(map(len, result.kept))
     yield f"{'table':<{width}}  {'kept':>10}  {'lost':>10}"
-    for table, kept in result.kept.items():
-        yield f"{table:<{width}}  {kept:>10,}  {result.lost.get(table, 0):>10,}"
-    for run, there, planned in result.runs:
+    for table, kept_count in result.kept.items():
+        yield f"{table:<{width}}  {kept_count:>10,}  {result.lost.get(table, 0):>10,}"
+    for run, trial_count, planned_count in result.runs:
         yield (
-            f"Run {run} has {there:,} of {counted(planned, 'trial')} and is unfinished now: "
+            f"Run {run} has {trial_count:,} of {counted(planned_count, 'trial')} and is unfinished now: "
             f"`proctor run --resume={run} --store {shlex.quote(to)}` completes it."
         )
     for suite in result.suites:
@@ -163,28 +169,29 @@ def collect(yes: bool, dry_run: bool, only: tuple[str, ...], as_json: bool, stor
     that nothing refers to. What a running process may be using is never removed.
     """
     from proctor.services.store_cleanup import KINDS, find_garbage
-    from proctor.stores import STORES
 
     if yes and dry_run:
         raise UsageError("--dry-run removes nothing, and --yes does. Give one of them.")
-    path = store_path(store)
-    with open_store(store, must_exist=True, writes=not dry_run) as opened:
-        garbage = find_garbage(
-            opened, path, os.environ, lambda: closing(STORES.get("sqlite")(f"{path}-trash"))
-        )
+    with open_store(store, must_exist=True, writes=not dry_run) as store_opened:
+        garbage = find_garbage(store_opened, store_location(store), os.environ)
         items = [item for item in garbage if item.kind in (only or KINDS)]
         if not as_json:
             show(_garbage_lines(items))
         confirmed = bool(items) and (yes or (not dry_run and not as_json and _confirm()))
-        removed = _remove(items) if confirmed else []
+        removed_items = _remove(items) if confirmed else []
     if as_json:
         rows = [
-            {"kind": item.kind, "what": item.description, "bytes": item.size, "removed": item in removed}
+            {
+                "kind": item.kind,
+                "what": item.description,
+                "bytes": item.size,
+                "removed": item in removed_items,
+            }
             for item in items
         ]
         echo_json(dumps({"items": rows, "exit_code": 0}, indent=2))
     elif confirmed:
-        echo(f"Removed {counted(len(removed), 'item')}, {_total(removed)}.", err=True)
+        echo(f"Removed {counted(len(removed_items), 'item')}, {_total(removed_items)}.", err=True)
     elif items and not dry_run:
         echo("Nothing was removed. Add --yes to remove what is listed.", err=True)
 
@@ -209,16 +216,16 @@ def _confirm() -> bool:
 
 
 def _remove(items: Sequence[Garbage]) -> list[Garbage]:
-    """Remove items; warns of those that cannot be removed, and returns the others."""
+    """Removes items; warns of those that cannot be removed, and returns the others."""
     from proctor.errors import StoreError
     from proctor.services.store_cleanup import remove
 
-    removed = []
+    removed_items = []
     for item in items:
         try:
             remove(item)
         except StoreError as error:  # somebody uses it now
             echo_err(f"proctor: warning: {error}")
         else:
-            removed.append(item)
-    return removed
+            removed_items.append(item)
+    return removed_items

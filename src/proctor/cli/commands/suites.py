@@ -11,7 +11,7 @@ import click
 
 from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo, echo_json
-from proctor.cli.options import open_store, show, store_option, store_path, tell_located
+from proctor.cli.options import open_store, show, store_location, store_option, tell_located
 from proctor.errors import ExitCode, SuiteError, UsageError, suggestion
 from proctor.model import Case, Problem, Suite
 from proctor.plurals import counted
@@ -144,9 +144,11 @@ def compare(suites: tuple[str, ...], exit_code: bool, as_json: bool, store: str 
     """
     if len(suites) > 3:
         raise UsageError("Name two suites, or one and two versions of it.")
-    is_there = store_path(store).exists()
+    is_there = store_location(store).exists()
     if not is_there and len(suites) != 2:
-        raise UsageError(f"There is no store at {store_path(store)}, so there are no versions to compare.")
+        raise UsageError(
+            f"There is no store at {store_location(store).address}, so there are no versions to compare."
+        )
     if not is_there:
         library = Suites(None, os.environ, load_cli_config(), tell_located)
         return _compare(library, suites, as_json=as_json, use_exit_code=exit_code)

@@ -7,7 +7,7 @@ import os
 
 import click
 
-from proctor.cli.options import Number, max_answer_bytes_option, show, store_path
+from proctor.cli.options import Number, max_answer_bytes_option, show, store_location
 from proctor.errors import ExitCode, ProctorError, SuiteError, UsageError
 from proctor.model import Message, Output, Params, Prompt, Settings, TargetSpec
 from proctor.reports.formatting import cost, milliseconds
@@ -100,7 +100,7 @@ def _find_spec(names: Names, word: str, params: Params) -> TargetSpec | SuiteErr
 
 def _answer(spec: TargetSpec, timeout_s: float, max_answer_bytes: int) -> Output | ProctorError:
     """What a target answers to one short question, or why it does not."""
-    prices_folder = store_path(None).parent
+    prices_folder = store_location(None).folder
     try:
         prompt = Prompt(messages=_QUESTION, case_id=_find_case_id(spec))
         calls = Settings(timeout_s=timeout_s, max_answer_bytes=max_answer_bytes)

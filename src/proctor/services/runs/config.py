@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from proctor.errors import UsageError, suggestion
+from proctor.stores import move_address
 
 NAME = "proctor.toml"
 _READING = ("prompts", "evaluators", "substitutions", "open-book", "inspect-scorer", "evals-class")
@@ -124,7 +125,7 @@ def _flags(table: dict[str, Any], path: Path, shown_path: str) -> dict[str, Any]
     if store is not None:
         if not isinstance(store, str):
             raise UsageError(f"{shown_path}: error: `store` is {store!r}; give the path of a file.")
-        flags["store"] = os.path.relpath(path.parent / store)
+        flags["store"] = move_address(store, path.parent)
     return flags
 
 

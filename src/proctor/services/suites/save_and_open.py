@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Literal
@@ -20,7 +20,7 @@ from proctor.services.suites.file_source import source_of
 from proctor.services.suites.load import Loaded, load
 from proctor.services.suites.saved_names import check_name, name_for, versioned
 from proctor.services.suites.suite_argument import Located, Locator, NoSuchSuite
-from proctor.stores import STORES
+from proctor.stores import open_temporary_store
 
 _EMPTY_CONFIG = Config()
 
@@ -149,8 +149,6 @@ class Suites:
             SuiteError: its file is wrong; carries every problem.
             UsageError: there is no such suite, or more than one.
         """
-        from tempfile import TemporaryDirectory  # with seven other modules, which no run needs
-
         try:
             paths = self._locate(word, dialect)
         except NoSuchSuite as missing:
@@ -164,8 +162,7 @@ class Suites:
             raise UsageError(f"{word!r} is {len(paths)} suites: {names}. Name one of them.")
         # A store of its own, as a suite can be larger than memory and its file is read only once.
         with (
-            TemporaryDirectory(prefix="proctor-") as folder,
-            closing(STORES.get("sqlite")(str(Path(folder) / "suite.db"))) as temporary_store,
+            open_temporary_store() as temporary_store,
         ):
             load_result = self._load(paths[0], dialect, temporary_store.saving())
             yield OpenedSuite(

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -40,11 +41,11 @@ _TABLES = (
 _VERSION = crc32("\n".join((*_TABLES, __version__)).encode()) & 0x7FFFFFFF
 """Of the tables and of Proctor, which may count and say otherwise in another version."""
 _ENTER = "INSERT OR IGNORE INTO runs (id, token) VALUES (?, ?)"
-_SEEN = "SELECT token, stamp, body FROM runs WHERE id = ?"
+_SELECT_RUN = "SELECT token, stamp, body FROM runs WHERE id = ?"
 _ENTRIES = 256
-"""So many texts are kept in one row."""
+"""How many texts are kept in one row."""
 _AT_ONCE = 500
-"""So many places are written by one statement, which takes a third of the time that one each would."""
+"""How many places are written by one statement, which takes a third of the time that one each would."""
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
@@ -72,13 +73,15 @@ class Connection:
 class Catalogue:
     """Looks through the trials of runs; see this module."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, open_connection: Callable[[], sqlite3.Connection] | None = None) -> None:
         """Opens nothing yet.
 
         Args:
             path: the file; it is made when it is first used.
+            open_connection: opens the database, where that is no file; `path` is then only for messages.
         """
-        self.path = str(Path(path).absolute())
+        self.path = path if open_connection else str(Path(path).absolute())
+        self._connect = open_connection or partial(connect, self.path)
         self._free: list[Connection] = []
         self._lock = Lock()
 
@@ -86,49 +89,49 @@ class Catalogue:
 
     def enter(self, run_id: str) -> Seen:
         """What is known of a run, which from now on has a row."""
-        with self._open() as one:
-            row = one.db.execute(_SEEN, (run_id,)).fetchone()
+        with self._open() as connection:
+            row = connection.db.execute(_SELECT_RUN, (run_id,)).fetchone()
             if row is None:
-                one.db.execute(_ENTER, (run_id, secrets.token_hex(8)))
-                row = one.db.execute(_SEEN, (run_id,)).fetchone()
+                connection.db.execute(_ENTER, (run_id, secrets.token_hex(8)))
+                row = connection.db.execute(_SELECT_RUN, (run_id,)).fetchone()
         return Seen(token=row[0], stamp=row[1], body=row[2])
 
     def seen(self) -> dict[str, Seen]:
         """What is known of every run, by its id."""
-        with self._open() as one:
-            rows = one.db.execute("SELECT id, token, stamp, body FROM runs").fetchall()
+        with self._open() as connection:
+            rows = connection.db.execute("SELECT id, token, stamp, body FROM runs").fetchall()
         return {name: Seen(token=token, stamp=stamp, body=body) for name, token, stamp, body in rows}
 
     def keep(self, run_id: str, token: str, stamp: str, body: bytes) -> None:
-        """Keep that all of a run is there, unless its lines were forgotten meanwhile."""
-        with self._open() as one:
-            one.db.execute(
+        """Keeps that all of a run is there, unless its lines were forgotten meanwhile."""
+        with self._open() as connection:
+            connection.db.execute(
                 "UPDATE runs SET stamp = ?, body = ? WHERE id = ? AND token = ?", (stamp, body, run_id, token)
             )
 
     def forget(self, run_ids: Collection[str]) -> None:
-        """Forget runs with their lines."""
+        """Forgets runs with their lines."""
         for run_id in run_ids:
-            with self._open() as one, transaction(one.db):
-                key = _key(one.db, run_id)
+            with self._open() as connection, transaction(connection.db):
+                key = _key(connection.db, run_id)
                 for table in ("lines", "shown", "texts"):
-                    one.db.execute(f"DELETE FROM {table} WHERE run = ?", (key,))  # noqa: S608  # names of ours
-                one.db.execute("DELETE FROM runs WHERE id = ?", (run_id,))
+                    connection.db.execute(f"DELETE FROM {table} WHERE run = ?", (key,))  # noqa: S608  # names of ours
+                connection.db.execute("DELETE FROM runs WHERE id = ?", (run_id,))
 
     # --- lines ---
 
     def add(self, run_id: str, entries: Sequence[Entry]) -> None:
-        """Add trials of a run that has a row; those that are there already take their new form."""
-        with self._open() as one, transaction(one.db):
-            key = _key(one.db, run_id)
+        """Adds trials of a run that has a row; those that are there already take their new form."""
+        with self._open() as connection, transaction(connection.db):
+            key = _key(connection.db, run_id)
             if key is None:
-                return  # forgotten meanwhile: whoever looks next begins anew
-            queries.add(one.db, key, entries)
+                return  # deleted meanwhile: the next reader starts again
+            queries.add(connection.db, key, entries)
             for start in range(0, len(entries), _ENTRIES):
                 some = entries[start : start + _ENTRIES]
-                text_search.add(one.db, key, [_open_text(entry) for entry in some], sealed=False)
-                sealed = [(_place(entry), entry.text) for entry in some if entry.line.sealed]
-                text_search.add(one.db, key, sealed, sealed=True)
+                text_search.add(connection.db, key, [_open_text(entry) for entry in some], sealed=False)
+                sealed_texts = [(_place(entry), entry.text) for entry in some if entry.line.sealed]
+                text_search.add(connection.db, key, sealed_texts, sealed=True)
 
     def page(
         self,
@@ -150,8 +153,8 @@ class Catalogue:
             limit: how many at most.
             revealed: what is held out is shown and searched too.
         """
-        with self._looking(run_id, wanted, revealed=revealed) as asking:
-            return asking.page(sort, after, limit)
+        with self._query(run_id, wanted, revealed=revealed) as query:
+            return query.page(sort, after, limit)
 
     def around(
         self, run_id: str, wanted: Wanted, sort: str, place: tuple[int, int], *, revealed: bool = False
@@ -165,67 +168,67 @@ class Catalogue:
             place: the position and the repeat of that one.
             revealed: as for `page`.
         """
-        with self._looking(run_id, wanted, revealed=revealed) as asking:
-            return asking.beside(sort, place, back=True), asking.beside(sort, place, back=False)
+        with self._query(run_id, wanted, revealed=revealed) as query:
+            return query.beside(sort, place, back=True), query.beside(sort, place, back=False)
 
     def numbers(self, run_id: str, column: Sort) -> list[float]:
         """The latencies, costs or scores of a run's trials as far as they are known, those held out too."""
-        with self._looking(run_id, Wanted(), revealed=True) as asking:
-            return asking.numbers(column)
+        with self._query(run_id, Wanted(), revealed=True) as query:
+            return query.numbers(column)
 
     # --- the file ---
 
     def close(self) -> None:
-        """Release everything. Safe to call twice; what is used afterwards is opened again."""
+        """Releases everything. Safe to call twice; what is used afterwards is opened again."""
         with self._lock:
             free, self._free = self._free, []
-        for one in free:
-            one.db.close()
+        for connection in free:
+            connection.db.close()
 
     @contextmanager
-    def _looking(self, run_id: str, wanted: Wanted, *, revealed: bool) -> Iterator[queries.Asking]:
-        with self._open() as one:
-            key = _key(one.db, run_id)
-            one.db.execute("BEGIN")  # all that is read is of one moment
+    def _query(self, run_id: str, wanted: Wanted, *, revealed: bool) -> Iterator[queries.Asking]:
+        with self._open() as connection:
+            key = _key(connection.db, run_id)
+            connection.db.execute("BEGIN")  # all that is read is of one moment
             try:
                 if wanted.text:
-                    _find(one, -1 if key is None else key, wanted.text, revealed=revealed)
-                yield queries.Asking(one.db, -1 if key is None else key, wanted, revealed=revealed)
+                    _find(connection, -1 if key is None else key, wanted.text, revealed=revealed)
+                yield queries.Asking(connection.db, -1 if key is None else key, wanted, revealed=revealed)
             finally:
-                if one.db.in_transaction:
-                    one.db.execute("COMMIT")  # of what was found, which is kept for the next page
+                if connection.db.in_transaction:
+                    connection.db.execute("COMMIT")  # of what was found, which is kept for the next page
 
     @contextmanager
     def _open(self) -> Iterator[Connection]:
         with as_store_errors(self.path):
-            one = self._taken() or self._opened()
+            connection = self._pop_free() or self._open_new()
         try:
             with as_store_errors(self.path):
-                yield one
+                yield connection
         except BaseException as error:
             with suppress(sqlite3.Error):
-                one.db.close()
+                connection.db.close()
             self._mend(error)
             raise
         with self._lock:
-            self._free.append(one)
+            self._free.append(connection)
 
-    def _taken(self) -> Connection | None:
+    def _pop_free(self) -> Connection | None:
         """A connection that is free and still to the file that is there."""
-        here = _file(self.path)
+        file = _file(self.path)
         while True:
             with self._lock:
                 if not self._free:
                     return None
-                one = self._free.pop()
-            if one.file == here:
-                return one
-            one.db.close()
+                connection = self._free.pop()
+            if connection.file == file:
+                return connection
+            connection.db.close()
 
-    def _opened(self) -> Connection:
-        for left in (1, 0):
+    def _open_new(self) -> Connection:
+        for attempts_left in (1, 0):
             try:
-                db = connect(self.path)
+                db = self._connect()
                 try:
                     _prepare(self.path, db)
                 except BaseException:
@@ -233,12 +236,12 @@ class Catalogue:
                     raise
                 return Connection(db, _file(self.path))
             except sqlite3.DatabaseError as error:
-                if not left or not self._mend(error):
+                if not attempts_left or not self._mend(error):
                     raise
         raise AssertionError
 
     def _mend(self, error: BaseException | None) -> bool:
-        """Remove a file that is damaged, as all of it can be had again."""
+        """Removes a file that is damaged, as all of it can be had again."""
         while error is not None and not isinstance(error, sqlite3.DatabaseError):
             error = error.__cause__
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
@@ -251,14 +254,14 @@ class Catalogue:
 
 def _file(path: str) -> tuple[int, int]:
     try:
-        there = Path(path).stat()
+        status = Path(path).stat()
     except OSError:
         return (0, 0)
-    return there.st_dev, there.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _prepare(path: str, db: sqlite3.Connection) -> None:
-    """Make the tables in an empty file or in one of another version.
+    """Makes the tables in an empty file or in one of another version.
 
     Raises:
         StoreError: it is another program's.
@@ -267,10 +270,10 @@ def _prepare(path: str, db: sqlite3.Connection) -> None:
     db.execute("PRAGMA temp_store = MEMORY")
     db.execute("PRAGMA mmap_size = 1073741824")
     db.execute("CREATE TEMP TABLE found (place INTEGER PRIMARY KEY)")
-    if _known(db) == (APPLICATION_ID, _VERSION):
+    if _read_version(db) == (APPLICATION_ID, _VERSION):
         return
     with transaction(db):
-        application, version = _known(db)
+        application, version = _read_version(db)
         if (application, version) == (APPLICATION_ID, _VERSION):
             return
         tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
@@ -288,7 +291,7 @@ def _prepare(path: str, db: sqlite3.Connection) -> None:
         db.execute("PRAGMA journal_mode = WAL")
 
 
-def _known(db: sqlite3.Connection) -> tuple[int, int]:
+def _read_version(db: sqlite3.Connection) -> tuple[int, int]:
     (application,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
     return application, version
@@ -299,19 +302,19 @@ def _key(db: sqlite3.Connection, run_id: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def _find(one: Connection, run: int, text: str, *, revealed: bool) -> None:
-    """Fill the table `found`, unless it is of the same question and nothing was added since."""
-    (newest,) = one.db.execute("SELECT max(key) FROM texts").fetchone()
+def _find(connection: Connection, run: int, text: str, *, revealed: bool) -> None:
+    """Fills the table `found`, unless it is of the same question and nothing was added since."""
+    (newest,) = connection.db.execute("SELECT max(key) FROM texts").fetchone()
     question = (run, text, revealed, newest)
-    if one.found == question:
+    if connection.found == question:
         return
-    one.found = ()
-    one.db.execute("DELETE FROM found")
-    places = text_search.find(one.db, run, text, revealed=revealed)
+    connection.found = ()
+    connection.db.execute("DELETE FROM found")
+    places = text_search.find(connection.db, run, text, revealed=revealed)
     while some := list(islice(places, _AT_ONCE)):
         marks = ", ".join(["(?)"] * len(some))
-        one.db.execute(f"INSERT OR IGNORE INTO found VALUES {marks}", some)  # noqa: S608  # marks only
-    one.found = question
+        connection.db.execute(f"INSERT OR IGNORE INTO found VALUES {marks}", some)  # noqa: S608  # marks only
+    connection.found = question
 
 
 def _place(entry: Entry) -> int:

@@ -24,8 +24,8 @@ TABLES = (
 _ADD_LINE = "INSERT OR REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_SHOWN = "INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?, ?)"
 _REPEAT_BITS = 20
-_HIDDEN = "CASE WHEN sealed THEN NULL ELSE {} END"
-"""What is told of a sealed trial is its verdict and its score."""
+_VISIBLE_OR_NULL = "CASE WHEN sealed THEN NULL ELSE {} END"
+"""Of a sealed trial only its verdict and its score are shown."""
 _COLUMNS = {
     "position": "place",
     "case": "case_id",
@@ -40,7 +40,7 @@ _END = "\x1f"
 
 
 def add(db: sqlite3.Connection, run: int, entries: Sequence[Entry]) -> None:
-    """Keep lines; those that are there already take their new form.
+    """Keeps lines; those that are there already take their new form.
 
     Args:
         db: a connection to the catalogue.
@@ -63,7 +63,7 @@ def _row(run: int, entry: Entry) -> tuple[object, ...]:
     return (
         *(run, place, VERDICTS.index(line.verdict), line.sealed, line.score, line.latency_ms, line.cost_usd),
         *(line.split, line.category, line.case_id),
-        *(_joined(line.tags), _joined(entry.graders), _joined(entry.missed)),
+        *(_join_names(line.tags), _join_names(entry.graders), _join_names(entry.missed)),
     )
 
 
@@ -116,17 +116,17 @@ class Asking:
 
     def beside(self, sort: str, place: tuple[int, int], *, back: bool) -> tuple[int, int] | None:
         """The trial before or after one; None where there is none."""
-        found = self._places(sort_of(sort), place_of(*place), 1, back=back)
-        return _apart(found[0]) if found else None
+        places = self._places(sort_of(sort), place_of(*place), 1, back=back)
+        return _apart(places[0]) if places else None
 
     def numbers(self, column: str) -> list[float]:
         """The numbers of a column as far as they are known, in the order of the lines."""
         name = _COLUMNS[column]
         return [number for (number,) in self._rows(name, f"AND {name} IS NOT NULL")]
 
-    def _rows(self, columns: str, rest: str = "", values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def _rows(self, columns: str, clauses: str = "", values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """All statements over the lines come from here; what somebody typed is in `values` alone."""
-        statement = f"SELECT {columns} FROM lines WHERE {self._where} {rest}"  # noqa: S608
+        statement = f"SELECT {columns} FROM lines WHERE {self._where} {clauses}"  # noqa: S608
         return self._db.execute(statement, (*self._values, *values)).fetchall()
 
     def _places(self, sort: str, start: int | None, limit: int, *, back: bool) -> list[int]:
@@ -134,8 +134,8 @@ class Asking:
         down = sort.startswith("-")
         by = self._expression(sort.removeprefix("-"), down=down)
         along, ahead = ("DESC", "<") if down != back else ("ASC", ">")
-        of_equals, beyond = ("DESC", "<") if back else ("ASC", ">")
-        rest = ""
+        of_equals, comparison = ("DESC", "<") if back else ("ASC", ">")
+        condition = ""
         values: tuple[object, ...] = ()
         if start is not None:
             at = self._db.execute(
@@ -144,16 +144,20 @@ class Asking:
             ).fetchone()
             if at is None:
                 return []
-            rest = f"AND ({by} {ahead} ? OR ({by} = ? AND place {beyond} ?))"
+            condition = f"AND ({by} {ahead} ? OR ({by} = ? AND place {comparison} ?))"
             values = (at[0], at[0], start)
-        order = f"{rest} ORDER BY {by} {along}, place {of_equals} LIMIT ?"
+        order = f"{condition} ORDER BY {by} {along}, place {of_equals} LIMIT ?"
         return [place for (place,) in self._rows("place", order, (*values, limit))]
 
     def _expression(self, sort: str, *, down: bool) -> str:
         """What is sorted by; what is not known comes last either way."""
         if sort in ("latency", "cost", "score"):
-            known = _COLUMNS[sort] if self._revealed or sort == "score" else _HIDDEN.format(_COLUMNS[sort])
-            return f"coalesce({known}, {'-9e999' if down else '9e999'})"
+            expression = (
+                _COLUMNS[sort]
+                if self._revealed or sort == "score"
+                else _VISIBLE_OR_NULL.format(_COLUMNS[sort])
+            )
+            return f"coalesce({expression}, {'-9e999' if down else '9e999'})"
         return _COLUMNS[sort]
 
     def _lines(self, places: Sequence[int]) -> tuple[Line, ...]:
@@ -164,13 +168,13 @@ class Asking:
             f"shown.place = lines.place WHERE lines.run = ? AND lines.place IN ({marks})",
             (self._run, *places),
         ).fetchall()
-        made = {row[0]: self._line(*row) for row in rows}
-        return tuple([made[place] for place in places])
+        lines = {row[0]: self._line(*row) for row in rows}
+        return tuple([lines[place] for place in places])
 
-    def _line(self, place: int, verdict: int, sealed: int, score: float | None, *rest: Any) -> Line:
-        latency, cost, split, category, case_id, tags, question, answer, why = rest
+    def _line(self, place: int, verdict: int, sealed: int, score: float | None, *columns: Any) -> Line:
+        latency, cost, split, category, case_id, tags, question, answer, why = columns
         position, repeat = _apart(place)
-        hidden = bool(sealed) and not self._revealed
+        is_hidden = bool(sealed) and not self._revealed
         return Line(
             position=position,
             repeat=repeat,
@@ -178,14 +182,14 @@ class Asking:
             verdict=VERDICTS[verdict],
             score=score,
             split=split,
-            sealed=hidden,
+            sealed=is_hidden,
             category=category,
             tags=tuple(tags[1:-1].split(_END)) if tags else (),
-            latency_ms=None if hidden else latency,
-            cost_usd=None if hidden else cost,
-            question="" if hidden else question,
-            answer="" if hidden else answer,
-            why="" if hidden else why,
+            latency_ms=None if is_hidden else latency,
+            cost_usd=None if is_hidden else cost,
+            question="" if is_hidden else question,
+            answer="" if is_hidden else answer,
+            why="" if is_hidden else why,
         )
 
 
@@ -196,25 +200,27 @@ def _conditions(run: int, wanted: Wanted) -> tuple[str, list[object]]:
         ("category = ?", [wanted.category] if wanted.category else ()),
         ("split = ?", [wanted.split] if wanted.split else ()),
         ("matches_id(case_id, ?)", [wanted.case] if wanted.case else ()),
-        ("instr(graders, ?)", [_joined([name]) for name in wanted.graders]),
-        ("instr(missed, ?)", [_joined([name]) for name in wanted.missed]),
+        ("instr(graders, ?)", [_join_names([name]) for name in wanted.graders]),
+        ("instr(missed, ?)", [_join_names([name]) for name in wanted.missed]),
     )
-    for condition, given in parts:
-        where += [condition] * len(given)
-        values += given
+    for condition, part_values in parts:
+        where += [condition] * len(part_values)
+        values += part_values
     for word in wanted.tags:
-        tags = [_joined([tag]) for tag in tags_of(word)]
+        tags = [_join_names([tag]) for tag in tags_of(word)]
         where.append(f"({' OR '.join(['instr(tags, ?)'] * len(tags))})")
         values += tags
     if wanted.verdicts:
-        known = [str(place) for place, verdict in enumerate(VERDICTS) if verdict.value in wanted.verdicts]
-        where.append(f"verdict IN ({', '.join(known)})")
+        verdict_numbers = [
+            str(place) for place, verdict in enumerate(VERDICTS) if verdict.value in wanted.verdicts
+        ]
+        where.append(f"verdict IN ({', '.join(verdict_numbers)})")
     if wanted.text:
         where.append("+place IN (SELECT place FROM found)")  # not to begin with: most texts are in many
     return " AND ".join(where), values
 
 
-def _joined(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return f"{_END}{_END.join(names)}{_END}" if names else ""
 
 

@@ -26,7 +26,7 @@ class Line(Struct, frozen=True, kw_only=True, gc=False):
     score: float | None = None
     split: str | None = None
     sealed: bool = False
-    """It is held out and nothing of its question and answer is told here."""
+    """It is held out, so its question and answer are not shown here."""
     category: str | None = None
     tags: tuple[str, ...] = ()
     latency_ms: float | None = None

@@ -17,7 +17,7 @@ _END = b"\0"
 
 
 def add(db: sqlite3.Connection, run: int, texts: Sequence[tuple[int, str]], *, sealed: bool) -> None:
-    """Keep texts, each with the place of its line.
+    """Keeps texts, each with the place of its line.
 
     Args:
         db: a connection to the catalogue.
@@ -37,7 +37,7 @@ def find(db: sqlite3.Connection, run: int, text: str, *, revealed: bool) -> Iter
     for places, body in db.execute(_LOOK, (run, revealed)):
         if needle in body:
             texts = zip(array("q", places), body.split(_END), strict=True)
-            yield from (place for place, one in texts if needle in one)
+            yield from (place for place, content in texts if needle in content)
 
 
 def _folded(text: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from datetime import UTC, datetime
 from functools import partial
 
@@ -10,30 +9,21 @@ from proctor.codec import decode, encode
 from proctor.errors import StoreError
 from proctor.model import Calibration, Label, Look
 from proctor.protocols import KeptLabel
+from proctor.stores.sqlite.case_queries import CaseQueries
 from proctor.stores.sqlite.connection import as_store_errors, is_read_only
-from proctor.stores.sqlite.transactions import made
+from proctor.stores.sqlite.transactions import decode_row
 
 _NEWEST = "SELECT max(number) FROM labels {} GROUP BY run, case_id, repeat, by"
 """The numbers of the labels that count: of each answer the newest one of each person."""
 
 
-class BesideRuns:
+class AnnotationTables(CaseQueries):
     """The part of a store that outlives its runs: nothing here is deleted with one."""
-
-    def __init__(self, path: str, db: sqlite3.Connection) -> None:
-        """Reads nothing yet.
-
-        Args:
-            path: the store's file, for messages.
-            db: a connection to it.
-        """
-        self.path = path
-        self._db = db
 
     # --- judges ---
 
     def calibrate(self, calibration: Calibration) -> None:
-        """Keep how well a judge judged."""
+        """Keeps the calibration of a judge."""
         with as_store_errors(self.path):
             self._db.execute(
                 "INSERT INTO calibrations (judge, body) VALUES (?, ?)",
@@ -46,7 +36,7 @@ class BesideRuns:
             rows = self._db.execute(
                 "SELECT body FROM calibrations WHERE judge = ? ORDER BY key", (judge,)
             ).fetchall()
-        return [made(self.path, partial(decode, body, Calibration)) for (body,) in rows]
+        return [decode_row(self.path, partial(decode, body, Calibration)) for (body,) in rows]
 
     # --- looks ---
 
@@ -60,7 +50,7 @@ class BesideRuns:
             )
 
     def look(self, look: Look) -> None:
-        """Keep a look at a holdout."""
+        """Keeps a look at a holdout."""
         self.check_can_count_looks()
         with as_store_errors(self.path):
             self._db.execute("INSERT INTO looks (suite, body) VALUES (?, ?)", (look.suite, encode(look)))
@@ -71,25 +61,25 @@ class BesideRuns:
             rows = self._db.execute(
                 "SELECT body FROM looks WHERE suite = ? ORDER BY key", (suite_digest,)
             ).fetchall()
-        return [made(self.path, partial(decode, body, Look)) for (body,) in rows]
+        return [decode_row(self.path, partial(decode, body, Look)) for (body,) in rows]
 
     # --- labels ---
 
     def label(self, label: Label, *, held_out: bool = False) -> KeptLabel:
-        """Keep a label of a run's answer, in the place of what the same person said of it before."""
+        """Keeps a label of a run's answer, in the place of what the same person said of it before."""
         at = datetime.now(UTC)
         row = (label.run, label.case_id, label.repeat, label.by, held_out, at.isoformat(), encode(label))
         with as_store_errors(self.path):
-            done = self._db.execute(
+            cursor = self._db.execute(
                 "INSERT INTO labels (run, case_id, repeat, by, held_out, at, body) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 row,
             )
-        assert done.lastrowid is not None
-        return KeptLabel(number=done.lastrowid, label=label, held_out=held_out, at=at)
+        assert cursor.lastrowid is not None
+        return KeptLabel(number=cursor.lastrowid, label=label, held_out=held_out, at=at)
 
     def unlabel(self, number: int) -> bool:
-        """Take a label back, so that the one before it counts again; False when it is gone already."""
+        """Takes a label back, so that the one before it counts again; False when it is gone already."""
         with as_store_errors(self.path):
             return self._db.execute("DELETE FROM labels WHERE number = ?", (number,)).rowcount > 0
 
@@ -102,7 +92,7 @@ class BesideRuns:
                 "ORDER BY number",
                 values,
             ).fetchall()
-        return [made(self.path, partial(_kept_label, *row)) for row in rows]
+        return [decode_row(self.path, partial(_kept_label, *row)) for row in rows]
 
     def labelled(self) -> dict[str, int]:
         """How many answers of each run have a label, by the run's id."""

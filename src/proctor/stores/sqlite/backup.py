@@ -9,17 +9,18 @@ from functools import partial
 from pathlib import Path
 
 from proctor.errors import StoreError, UsageError
+from proctor.stores.location import Progress
 from proctor.stores.sqlite.connection import REMEDY, as_store_errors, open_as_is
-from proctor.stores.sqlite.file_copy import Progress, copy_store, count_rows
+from proctor.stores.sqlite.file_copy import copy_store, count_rows
 
 
-def back_up(path: str, to: Path, on_progress: Progress = lambda _done, _total: None) -> dict[str, int]:
-    """Copy a store to a new file and check the copy; gives the numbers of its rows by table.
+def back_up(path: str, to: Path, on_progress: Progress = lambda _count, _total: None) -> dict[str, int]:
+    """Copies a store to a new file and checks the copy; returns the numbers of its rows by table.
 
     Args:
         path: the store.
         to: the new file.
-        on_progress: told how far it is.
+        on_progress: called with how much is done, and of how much.
 
     Raises:
         UsageError: there is such a file already, or it cannot be written.

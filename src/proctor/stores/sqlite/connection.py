@@ -62,7 +62,7 @@ def opened(
     Args:
         path: the file.
         lock_wait: how it waits for locks; None is as commands do.
-        notify: told, in a sentence, where a store of an earlier version was backed up before its migration.
+        notify: called with a sentence where a store of an earlier version was backed up before its migration.
 
     Raises:
         StoreError: the file is no store, is damaged, or was written by a newer version; it is left as it is.
@@ -107,7 +107,7 @@ def open_as_is(path: str) -> sqlite3.Connection:
 
 
 def _back_up(path: str, notify: Callable[[str], None], version: int) -> None:
-    """Copy a store of an earlier version before it is changed.
+    """Copies a store of an earlier version before it is changed.
 
     Raises:
         StoreError: the copy cannot be written.
@@ -131,7 +131,7 @@ def _back_up(path: str, notify: Callable[[str], None], version: int) -> None:
 
 
 def _check_before_opening(path: Path) -> None:
-    """Read the file's header as plain bytes, for even a read-only connection may write beside the file.
+    """Reads the file's header as plain bytes, for even a read-only connection may write beside the file.
 
     Not while this process has a connection to it: closing any other descriptor of a file lets go of all locks
     that the process has on it, and another process would take away the log that the connection writes to.
@@ -141,7 +141,7 @@ def _check_before_opening(path: Path) -> None:
     """
     name = os.path.realpath(path)
     with _OPENING:
-        if not any(one.name == name for one in _OPEN):
+        if not any(connection.name == name for connection in _OPEN):
             _look(path)
             _check_log(Path(name))
 
@@ -190,10 +190,10 @@ def _look(path: Path) -> None:
 def _refuse_if_emptied(path: Path) -> None:
     """An empty file may become a store, but not one that was a store: then something has emptied it."""
     traces = [Path(f"{path}{ending}") for ending in ("-wal", "-claims", "-catalogue")]
-    left = next((trace for trace in traces if trace.exists()), None)
-    if left is not None:
+    trace_left = next((trace for trace in traces if trace.exists()), None)
+    if trace_left is not None:
         raise StoreError(
-            f"The store {path} is empty, though {left.name} shows that it was not. It was not changed. "
+            f"The store {path} is empty, though {trace_left.name} shows that it was not. It was not changed. "
             "Restore it from a backup, or name another file with --store."
         )
 
@@ -231,7 +231,22 @@ def connect(path: str, lock_wait: LockWait | None = None) -> Connection:
         from proctor.stores.sqlite.read_only import connect_read_only
 
         return connect_read_only(name, _connect)
-    db = _connect(name)
+    return _set_up(_connect(name), lock_wait)
+
+
+def connect_to_memory(uri: str, lock_wait: LockWait | None = None) -> Connection:
+    """One more connection to a database in memory, which lasts as long as one of its connections.
+
+    Args:
+        uri: `file:/NAME?vfs=memdb`; every connection of this process to that name sees the same rows.
+        lock_wait: as for `opened`.
+    """
+    db = _set_up(_connect(uri, uri=True), lock_wait)
+    db.execute("PRAGMA temp_store = MEMORY")
+    return db
+
+
+def _set_up(db: Connection, lock_wait: LockWait | None) -> Connection:
     db.lock_wait = lock_wait or LockWait()
     try:
         db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-Progress = Callable[[int, int], None]
-"""Told how many pages are done of how many."""
+from proctor.stores.location import Progress
+
 Verify = Callable[[Path, dict[str, int]], None]
 """Checks a file that should have these numbers of rows by table; raises where it has not."""
 
@@ -23,11 +23,11 @@ _PAGES_PER_STEP = 2048
 def copy_store(
     source: sqlite3.Connection,
     to: Path,
-    on_progress: Progress = lambda _done, _total: None,
+    on_progress: Progress = lambda _count, _total: None,
     *,
     verify: Verify | None = None,
 ) -> dict[str, int]:
-    """Copy what a connection sees to a new file; returns the number of rows of each table.
+    """Copies what a connection sees to a new file; returns the number of rows of each table.
 
     Args:
         source: the connection.
@@ -49,7 +49,7 @@ def copy_store(
                 source.backup(
                     copy,
                     pages=_PAGES_PER_STEP,
-                    progress=lambda _status, left, total: on_progress(total - left, total),
+                    progress=lambda _status, remaining, total: on_progress(total - remaining, total),
                 )
             rows = count_rows(source)
         finally:
@@ -76,7 +76,7 @@ def new_database(to: Path) -> Iterator[Path]:
 
 
 def remove_database(path: Path) -> None:
-    """Remove a database with the files that SQLite makes beside it."""
+    """Removes a database with the files that SQLite makes beside it."""
     for ending in ("", "-journal", "-wal", "-shm"):
         Path(f"{path}{ending}").unlink(missing_ok=True)
 
@@ -92,7 +92,7 @@ def count_rows(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def _place(part: Path, to: Path) -> None:
-    """Give a finished file its name, which no other file loses by that.
+    """Gives a finished file its name, which no other file loses by that.
 
     Raises:
         FileExistsError: the name is taken.
@@ -109,7 +109,7 @@ def _place(part: Path, to: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Return when a file or folder is durable, as far as the system can tell of folders."""
+    """Returns when a file or folder is durable, as far as the system can tell of folders."""
     is_folder = path.is_dir()
     if is_folder and sys.platform == "win32":
         return  # a folder cannot be opened there

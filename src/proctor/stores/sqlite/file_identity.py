@@ -23,7 +23,7 @@ class FileIdentity:
     """
 
     def __init__(self, path: str) -> None:
-        """Remember a file; links on the way to it may point elsewhere later.
+        """Remembers a file; links on the way to it may point elsewhere later.
 
         Args:
             path: the file.
@@ -33,7 +33,7 @@ class FileIdentity:
         self._is_stable = self._number is not None and self._number == _number(self._path)
 
     def check(self) -> None:
-        """Look whether the path still names the file.
+        """Looks whether the path still names the file.
 
         Raises:
             FileChanged: it does not.

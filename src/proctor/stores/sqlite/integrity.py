@@ -12,16 +12,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from msgspec import DecodeError, Struct
+from msgspec import DecodeError
 
 from proctor.codec import decode
 from proctor.model import Calibration, Case, Label, Look, Run, Suite, Trial, Verdict
 from proctor.plurals import counted, listed
+from proctor.stores.location import Progress, StoreProblem, StoreReport
 from proctor.stores.sqlite.connection import as_store_errors, open_as_is
 from proctor.stores.sqlite.file_copy import count_rows
 from proctor.stores.sqlite.migrations import MIGRATIONS
 from proctor.stores.sqlite.orphan_rows import count_leftovers
-from proctor.stores.sqlite.run_locks import Claims
+from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.suite_staging import IS_UNFINISHED
 
 MAX_FAULTS = 100
@@ -42,44 +43,18 @@ _BODIES: dict[str, type] = {
 }
 _SIBLINGS = ("", "-wal", "-shm", "-claims", "-catalogue", "-trash")
 
-Progress = Callable[[int, int], None]
-"""Told how many rows are read of how many."""
 
-
-class StoreProblem(Struct, frozen=True, kw_only=True):
-    """Something that is wrong with a store."""
-
-    code: str
-    """`file`, `row`, `case`, `suite`, `trial` or `run`."""
-    message: str
-    remedy: str
-
-
-class StoreReport(Struct, frozen=True, kw_only=True):
-    """The result of a check."""
-
-    path: str
-    version: int
-    problems: tuple[StoreProblem, ...]
-    notes: tuple[str, ...]
-    """What is no fault, and good to know: runs that were cut short, leftovers."""
-    rows: dict[str, int]
-    """How many rows each table has; empty where the file cannot be read so far."""
-    sizes: dict[str, int]
-    """The bytes of each file of the store, by its name."""
-
-
-def check_store(path: str, on_progress: Progress = lambda _done, _total: None) -> StoreReport:
-    """Check a store.
+def check_store(path: str, on_progress: Progress = lambda _count, _total: None) -> StoreReport:
+    """Checks a store.
 
     Args:
         path: the file.
-        on_progress: told how far it is.
+        on_progress: called with how much is done, and of how much.
 
     Raises:
         StoreError: there is none, or it cannot be read at all.
     """
-    with closing(open_as_is(path)) as db, closing(Claims(path)) as claims:
+    with closing(open_as_is(path)) as db, closing(RunLocks(path)) as run_locks:
         with as_store_errors(path):
             db.execute("BEGIN")
             (version,) = db.execute("PRAGMA user_version").fetchone()
@@ -92,7 +67,7 @@ def check_store(path: str, on_progress: Progress = lambda _done, _total: None) -
                 f"{len(MIGRATIONS)} after a backup. Its rows were not checked."
             )
         else:
-            check = _RowCheck(db, claims, on_progress)
+            check = _RowCheck(db, run_locks, on_progress)
             try:
                 rows = count_rows(db)
                 problems += check.problems(rows)
@@ -129,11 +104,11 @@ def _check_file(db: sqlite3.Connection) -> Iterator[StoreProblem]:
 class _RowCheck:
     """What Proctor relies on in the rows of a store."""
 
-    def __init__(self, db: sqlite3.Connection, claims: Claims, on_progress: Progress) -> None:
+    def __init__(self, db: sqlite3.Connection, run_locks: RunLocks, on_progress: Progress) -> None:
         self._db = db
-        self._claims = claims
+        self._run_locks = run_locks
         self._on_progress = on_progress
-        self._done = 0
+        self._read_rows = 0
 
     def problems(self, rows: dict[str, int]) -> Iterator[StoreProblem]:
         """All that is wrong; `rows` are the numbers of rows by table."""
@@ -146,13 +121,13 @@ class _RowCheck:
 
     def notes(self) -> Iterator[str]:
         """What is no fault."""
-        for key, run_id, there, planned in self._unfinished():
-            if not self._claims.claimed(key):
+        for key, run_id, count, planned_count in self._unfinished():
+            if not self._run_locks.is_locked(key):
                 yield (
-                    f"Run {run_id} is unfinished: it has {there:,} of {counted(planned, 'trial')}. "
+                    f"Run {run_id} is unfinished: it has {count:,} of {counted(planned_count, 'trial')}. "
                     f"`proctor run --resume={run_id}` completes it."
                 )
-        for noun, count in count_leftovers(self._db, self._claims).items():
+        for noun, count in count_leftovers(self._db, self._run_locks).items():
             yield f"Not in use: {counted(count, noun)}. `proctor store gc` removes them."
 
     def _check_bodies(self, table: str, kind: type, total: int) -> Iterator[StoreProblem]:
@@ -169,9 +144,9 @@ class _RowCheck:
             else:
                 if table in _COLUMNS and not _COLUMNS[table](noun, body, *columns):
                     different.append(str(key))
-            self._done += 1
-            if not self._done % 1000:
-                self._on_progress(self._done, total)
+            self._read_rows += 1
+            if not self._read_rows % 1000:
+                self._on_progress(self._read_rows, total)
         for keys, fault in (
             (unreadable, "that cannot be read"),
             (different, "in which columns and content differ"),
@@ -222,20 +197,20 @@ class _RowCheck:
 
     def _check_runs(self) -> Iterator[StoreProblem]:
         """Runs that have another number of trials than they say."""
-        for _, run_id, status, planned, there in self._runs():
-            if status == "finished" and there != planned:
+        for _, run_id, status, planned_count, stored_count in self._runs():
+            if status == "finished" and stored_count != planned_count:
                 yield StoreProblem(
                     code="run",
-                    message=f"Run {run_id} is marked as finished but has {there:,} of "
-                    f"{counted(planned, 'trial')}.",
+                    message=f"Run {run_id} is marked as finished but has {stored_count:,} of "
+                    f"{counted(planned_count, 'trial')}.",
                     remedy="`proctor store repair NEWFILE` makes a new store in which it is unfinished, and "
                     f"`proctor run --resume={run_id}` completes it there.",
                 )
 
     def _unfinished(self) -> Iterator[tuple[int, str, int, int]]:
-        for key, run_id, status, planned, there in self._runs():
+        for key, run_id, status, planned_count, stored_count in self._runs():
             if status != "finished":
-                yield key, run_id, there, planned
+                yield key, run_id, stored_count, planned_count
 
     def _runs(self) -> Iterator[tuple[int, str, str, int, int]]:
         counts = dict(
@@ -255,7 +230,7 @@ _SELECT = {
     "versions": "SELECT name || ' v' || number, body, name, number, digest, content FROM versions "
     "WHERE content IS NOT NULL",
 }
-_WORDS = {None, *(verdict.value for verdict in Verdict)}
+_VERDICT_WORDS = {None, *(verdict.value for verdict in Verdict)}
 
 
 def _is_run(run: Run, _body: bytes, *columns: Any) -> bool:
@@ -269,7 +244,7 @@ def _is_suite(suite: Suite, _body: bytes, *columns: Any) -> bool:
 
 def _is_trial(trial: Trial, _body: bytes, *columns: Any) -> bool:
     position, repeat, verdict = columns
-    return (trial.position, trial.repeat) == (position, repeat) and verdict in _WORDS
+    return (trial.position, trial.repeat) == (position, repeat) and verdict in _VERDICT_WORDS
 
 
 _COLUMNS: dict[str, Callable[..., bool]] = {

@@ -72,7 +72,7 @@ def is_locked(error: BaseException) -> bool:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let signals end a wait in the main thread, where an event loop would hear of them only afterwards."""
+    """Lets signals end a wait in the main thread, where an event loop would hear of them only afterwards."""
     if current_thread() is not main_thread():
         yield
         return

@@ -24,7 +24,7 @@ MIGRATIONS: list[Callable[[Connection], None]] = []
 
 
 @MIGRATIONS.append
-def _first(db: Connection) -> None:
+def _v1(db: Connection) -> None:
     for statement in (
         """CREATE TABLE suites (
             key INTEGER PRIMARY KEY, digest TEXT NOT NULL, content TEXT NOT NULL UNIQUE,
@@ -47,7 +47,7 @@ def _first(db: Connection) -> None:
 
 
 @MIGRATIONS.append
-def _second(db: Connection) -> None:
+def _v2(db: Connection) -> None:
     """Versions, what was sent as a key to earlier answers, and looks at holdouts."""
     for statement in (
         """CREATE TABLE versions (
@@ -79,7 +79,7 @@ def _second(db: Connection) -> None:
 
 
 @MIGRATIONS.append
-def _third(db: Connection) -> None:
+def _v3(db: Connection) -> None:
     """Bytes of a run's own from which the salts of its bundle come, and how well judges judge."""
     db.execute("CREATE TABLE secrets (run INTEGER PRIMARY KEY, secret BLOB NOT NULL)")
     db.execute("CREATE TABLE calibrations (key INTEGER PRIMARY KEY, judge TEXT NOT NULL, body BLOB NOT NULL)")
@@ -87,7 +87,7 @@ def _third(db: Connection) -> None:
 
 
 @MIGRATIONS.append
-def _fourth(db: Connection) -> None:
+def _v4(db: Connection) -> None:
     """Labels of people. They name a run by its id, as they stay when it is deleted."""
     db.execute(
         """CREATE TABLE labels (
@@ -107,7 +107,7 @@ _TIERS = {
 
 
 @MIGRATIONS.append
-def _fifth(db: Connection) -> None:
+def _v5(db: Connection) -> None:
     """Files that names of suites came from; and built-in suites get names of their own, `builtin:cheap`."""
     db.execute("CREATE TABLE origins (name TEXT PRIMARY KEY, path BLOB NOT NULL)")
     db.execute("CREATE INDEX origins_by_path ON origins (path)")
@@ -130,7 +130,7 @@ def _fifth(db: Connection) -> None:
 
 
 @MIGRATIONS.append
-def _sixth(db: Connection) -> None:
+def _v6(db: Connection) -> None:
     """Which values variables had in a run, as digests keyed with its secret; neither leaves the store."""
     db.execute(
         """CREATE TABLE variables (
@@ -148,7 +148,7 @@ class _Versions:
         self._numbers: dict[str, list[str]] = {}
 
     def save(self, header: dict[str, Any], content: str, saved_at: str) -> None:
-        """Give a suite its version; what its file says of one has a field of its own from now on."""
+        """Gives a suite its version; what its file says of one has a field of its own from now on."""
         name, digest = header.get("name"), header.get("digest")
         if not isinstance(name, str) or not isinstance(digest, str):
             return  # damaged: whoever reads it is told
@@ -164,12 +164,12 @@ class _Versions:
 
 
 def _object(body: object) -> dict[str, Any] | None:
-    """A noun's JSON; None for what is damaged: whoever reads it is told."""
+    """A noun's JSON; None for what is damaged, which the next reader reports."""
     try:
-        found = json.loads(body) if isinstance(body, bytes) else None
+        value = json.loads(body) if isinstance(body, bytes) else None
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _body(noun: dict[str, Any]) -> bytes:
@@ -177,7 +177,7 @@ def _body(noun: dict[str, Any]) -> bytes:
 
 
 def migrate(db: Connection, back_up: Callable[[int], None] = lambda _version: None) -> None:
-    """Bring a store to the present version, all steps or none.
+    """Brings a store to the present version, all steps or none.
 
     Args:
         db: a connection to it.

@@ -12,11 +12,11 @@ from proctor.codec import decode
 from proctor.model import Case, Trial, Verdict
 from proctor.protocols import Followed
 from proctor.stores.sqlite.connection import as_store_errors
-from proctor.stores.sqlite.transactions import made, page
+from proctor.stores.sqlite.transactions import decode_row, page
 
-_MANY = 5000
-"""So many turns are looked up at once: from the index alone, which has no order by them."""
-_PAGE = 256
+_MAX_TURNS = 5000
+"""The most turns that are read at once, from the index alone, which has no order by them."""
+_PAGE_ROWS = 256
 _REACH = "SELECT count(*), coalesce(max(rowid), 0) FROM trials WHERE run = ?"
 _TURNS = "SELECT rowid FROM trials WHERE run = ? AND +rowid > ? ORDER BY rowid LIMIT ?"
 _SUITE = """SELECT contents.key FROM runs JOIN contents ON contents.content = runs.content
@@ -50,14 +50,14 @@ def changed(
     with as_store_errors(path):
         suite = db.execute(_SUITE, (run,)).fetchone()
     turns = _turns(path, db, run, after, sorted(waiting))
-    while some := list(islice(turns, _PAGE)):
+    while some := list(islice(turns, _PAGE_ROWS)):
         while some:
             with as_store_errors(path):
                 cursor = db.execute(_TRIALS, (json.dumps(some), suite and suite[0], run, after))
                 rows = page(cursor, 2)
                 cursor.close()
             for row in rows:
-                yield made(path, partial(_followed, *row))
+                yield decode_row(path, partial(_decode_trial, *row))
             some = [turn for turn in some if rows and turn > rows[-1][0]]
 
 
@@ -65,15 +65,15 @@ def _turns(path: str, db: sqlite3.Connection, run: int, after: int, waiting: Ite
     yield from waiting
     while True:
         with as_store_errors(path):
-            rows = db.execute(_TURNS, (run, after, _MANY)).fetchall()
+            rows = db.execute(_TURNS, (run, after, _MAX_TURNS)).fetchall()
         yield from (turn for (turn,) in rows)
-        if len(rows) < _MANY:
+        if len(rows) < _MAX_TURNS:
             return
         after = rows[-1][0]
 
 
-def _followed(turn: int, verdict: str | None, body: bytes, case: bytes | None) -> Followed:
+def _decode_trial(turn: int, verdict: str | None, body: bytes, case: bytes | None) -> Followed:
     if case is None:
         raise ValueError("a case is missing")
-    said = None if verdict is None else Verdict(verdict)
-    return Followed(turn, decode(body, Trial), said, decode(case, Case))
+    stored_verdict = None if verdict is None else Verdict(verdict)
+    return Followed(turn, decode(body, Trial), stored_verdict, decode(case, Case))

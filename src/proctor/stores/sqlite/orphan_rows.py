@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from proctor.stores.sqlite.run_locks import Claims
+from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.suite_staging import IS_UNFINISHED, find_leftovers, remove_leftovers
 from proctor.stores.sqlite.transactions import transaction
 
@@ -28,9 +28,9 @@ _WHERE = {
 """What is left over, each with its table and the condition that finds it; in the order of deleting."""
 
 
-def count_leftovers(db: sqlite3.Connection, claims: Claims) -> dict[str, int]:
+def count_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> dict[str, int]:
     """How many rows of each kind nothing uses; kinds of which there are none are left out."""
-    counts = {"partly saved suite": len(find_leftovers(db, claims))}
+    counts = {"partly saved suite": len(find_leftovers(db, run_locks))}
     counts |= {
         noun: db.execute(f"SELECT count(*) FROM {table} WHERE {where}").fetchone()[0]  # noqa: S608
         for noun, (table, where) in _WHERE.items()
@@ -38,9 +38,9 @@ def count_leftovers(db: sqlite3.Connection, claims: Claims) -> dict[str, int]:
     return {noun: count for noun, count in counts.items() if count}
 
 
-def delete_leftovers(db: sqlite3.Connection, claims: Claims) -> None:
-    """Delete them, a few thousand at a time."""
-    remove_leftovers(db, claims)
+def delete_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> None:
+    """Deletes them, a few thousand at a time."""
+    remove_leftovers(db, run_locks)
     for table, where in _WHERE.values():
         key = {"suite_cases": "(suite, position)", "variables": "(run, name)"}.get(table, "rowid")
         keys = key.strip("()")

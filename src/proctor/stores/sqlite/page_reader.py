@@ -63,7 +63,7 @@ class PageFile:
         self.usable = self.page_size - (first[20] if self.has_header else 0)
 
     def close(self) -> None:
-        """Close the files."""
+        """Closes the files."""
         self._file.close()
         if self._log is not None:
             self._log.close()

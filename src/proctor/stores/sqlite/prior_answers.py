@@ -10,7 +10,7 @@ from proctor.codec import decode
 from proctor.model import Case, Trial, Verdict
 from proctor.protocols import Answered
 from proctor.stores.sqlite.connection import as_store_errors
-from proctor.stores.sqlite.transactions import made
+from proctor.stores.sqlite.transactions import decode_row
 
 _PLACES = """SELECT runs.key, runs.id, suite_cases.position, suite_cases.digest
     FROM suite_cases JOIN contents ON contents.key = suite_cases.suite
@@ -22,30 +22,30 @@ _CASE = "SELECT body FROM cases WHERE digest = ?"
 
 
 def answered(
-    path: str, db: sqlite3.Connection, sent: str, target_digest: str, run_id: str | None
+    path: str, db: sqlite3.Connection, sent_digest: str, target_digest: str, run_id: str | None
 ) -> Iterator[Answered]:
     """See `Store.answered`. Whoever stops early has read no more than the runs that came until then.
 
     Args:
         path: the store's file, for messages.
         db: a connection to it.
-        sent: the digest of what was sent.
+        sent_digest: the digest of what was sent.
         target_digest: the digest of the target of the runs.
         run_id: the only run that is looked at; None for all.
     """
     with as_store_errors(path):
-        wanted = (target_digest, bytes.fromhex(sent[7:]), run_id, run_id)
-        places = db.execute(_PLACES, wanted).fetchall()
+        values = (target_digest, bytes.fromhex(sent_digest[7:]), run_id, run_id)
+        places = db.execute(_PLACES, values).fetchall()
     for run, name, position, digest in places:
         with as_store_errors(path):
             rows = db.execute(_TRIALS, (run, position)).fetchall()
             body = db.execute(_CASE, (digest,)).fetchone() if rows else None
-        case = made(path, partial(_case, body)) if rows else None
+        case = decode_row(path, partial(_case, body)) if rows else None
         for verdict, trial_body in rows:
-            trial = made(path, partial(decode, trial_body, Trial))
+            trial = decode_row(path, partial(decode, trial_body, Trial))
             if case is not None and trial.output is not None:
-                said = None if verdict is None else made(path, partial(Verdict, verdict))
-                yield Answered(run=name, trial=trial, verdict=said, case=case)
+                stored_verdict = None if verdict is None else decode_row(path, partial(Verdict, verdict))
+                yield Answered(run=name, trial=trial, verdict=stored_verdict, case=case)
 
 
 def _case(row: tuple[bytes] | None) -> Case:

@@ -54,13 +54,13 @@ def save_elsewhere(db: sqlite3.Connection, path: str, runs: Collection[int], *, 
         for copy in (_copy_all, _copy_runs) if whole else (_copy_runs,):
             try:
                 new = _new_file(folder, path)
-            except OSError as refused:
-                error = refused
+            except OSError as refusal:
+                error = refusal
                 break
             try:
                 copy(db, new, runs)
-            except (sqlite3.Error, OSError, StoreError) as refused:
-                error = refused
+            except (sqlite3.Error, OSError, StoreError) as refusal:
+                error = refusal
                 with suppress(OSError):
                     remove_database(Path(new))
             else:
@@ -104,9 +104,9 @@ def _copy_runs(db: sqlite3.Connection, new: str, runs: Collection[int]) -> None:
         db.execute("BEGIN")  # not IMMEDIATE: of the old store only a reader's lock is taken
         try:
             for run in runs:
-                for table, which in _COPIES:
+                for table, condition in _COPIES:
                     db.execute(
-                        f"INSERT OR IGNORE INTO rescue.{table} SELECT * FROM main.{table} WHERE {which}",  # noqa: S608  # names of ours
+                        f"INSERT OR IGNORE INTO rescue.{table} SELECT * FROM main.{table} WHERE {condition}",  # noqa: S608  # names of ours
                         {"run": run},
                     )
             db.execute("COMMIT")

@@ -1,6 +1,6 @@
-"""Which process is making a run: a lock that the system lets go of when the process dies, however it dies.
+"""Which process is making a run: a lock that the system releases when the process dies, however it dies.
 
-A system that follows POSIX lets go of all locks that a process has on a file as soon as it closes that file
+A system that follows POSIX releases all locks that a process has on a file as soon as it closes that file
 anywhere. So all stores of a process share one open file, which stays open as long as any of them uses it.
 """
 
@@ -13,133 +13,173 @@ from pathlib import Path
 from threading import Lock
 from typing import IO
 
-_TOLD = {"linux": ("hhqqi", 4), "darwin": ("qqihh", 2)}
+_FLOCK_LAYOUTS = {"linux": ("hhqqi", 4), "darwin": ("qqihh", 2)}
 """How `struct flock` is laid out where it is known, and the place of the process id in it."""
 
 
-class Claims:
+class RunLocks:
     """Locks single bytes of one file beside the store, the n-th for the run of key n."""
 
     def __init__(self, store_path: str) -> None:
-        """Opens nothing before the first claim.
+        """Opens nothing before the first lock.
 
         Args:
             store_path: the store's file.
         """
         self._path = Path(f"{store_path}-claims")
-        self._shared: _Shared | None = None
-        self._mine: set[int] = set()
+        self._shared: SharedLocks | None = None
+        self._own_keys: set[int] = set()
 
-    def claim(self, key: int) -> bool:
-        """Take a run for this process; False when another process has it. A second claim is no other.
+    def lock(self, key: int) -> bool:
+        """Locks a run for this process; False when another process has it. A second lock changes nothing.
 
         Raises:
             OSError: the file beside the store cannot be written.
         """
         with _GUARD:
-            shared = self._file(to_claim=True)
-            if key in self._mine:
+            shared = self._share(writes=True)
+            if key in self._own_keys:
                 return True
-            if not shared.holders.get(key):
-                try:
-                    _lock(shared.file, key)
-                except (BlockingIOError, PermissionError):
-                    return False
-            shared.holders[key] = shared.holders.get(key, 0) + 1
-            self._mine.add(key)
+            if not shared.counts.get(key) and not shared.lock(key):
+                return False
+            shared.counts[key] = shared.counts.get(key, 0) + 1
+            self._own_keys.add(key)
         return True
 
-    def seize(self, key: int) -> bool:
-        """Take what no store has, of this process or of another; False when one does.
+    def lock_unheld(self, key: int) -> bool:
+        """Locks a run that no store has, of this process or of another; False when one does.
 
         Raises:
             OSError: the file beside the store cannot be written.
         """
         with _GUARD:
-            if self._file(to_claim=True).holders.get(key):
+            if self._share(writes=True).counts.get(key):
                 return False
-        return self.claim(key)
+        return self.lock(key)
 
-    def release(self, key: int) -> None:
-        """Let go of one claim. Safe to call for what is not claimed."""
+    def unlock(self, key: int) -> None:
+        """Releases one lock. Safe to call for what is not locked."""
         with _GUARD:
-            if self._shared is not None and key in self._mine:
-                self._mine.remove(key)
-                self._let_go(self._shared, key)
+            if self._shared is not None and key in self._own_keys:
+                self._own_keys.remove(key)
+                self._shared.release(key)
 
-    def claimed(self, key: int) -> bool:
+    def is_locked(self, key: int) -> bool:
         """Whether any process has that run, this one included; True where the system cannot tell."""
         with _GUARD:
             return self._holder(key) is not None
 
-    def maker(self, key: int) -> int | None:
+    def owner(self, key: int) -> int | None:
         """The id of the process that has a run; None where none has it, or the system does not tell which."""
         with _GUARD:
             return self._holder(key) or None
 
     def _holder(self, key: int) -> int | None:
         """The process that has a run; 0 for one that is not known, None when it is certain that none has."""
-        if self._shared is None and not self._path.exists():
+        shared = self._share_if_there()
+        if shared is None:
             return None
-        shared = self._file()
-        if shared.holders.get(key):
-            return os.getpid()
-        return holder_of_lock(shared.file, key)
+        return os.getpid() if shared.counts.get(key) else shared.find_holder(key)
 
     def close(self) -> None:
-        """Let go of every claim. Safe to call twice."""
+        """Releases every lock. Safe to call twice."""
         with _GUARD:
             shared, self._shared = self._shared, None
             if shared is None:
                 return
-            for key in self._mine:
-                self._let_go(shared, key)
-            self._mine.clear()
+            for key in self._own_keys:
+                shared.release(key)
+            self._own_keys.clear()
             shared.users -= 1
             if not shared.users:
-                del _SHARED[shared.name]
-                shared.file.close()
+                shared.close()
 
-    @staticmethod
-    def _let_go(shared: _Shared, key: int) -> None:
-        shared.holders[key] -= 1
-        if not shared.holders[key]:
-            del shared.holders[key]
-            _unlock(shared.file, key)
+    def _share_if_there(self) -> SharedLocks | None:
+        """The locks of this process; None where no process has ever locked anything."""
+        return self._share() if self._shared is not None or self._path.exists() else None
 
-    def _file(self, *, to_claim: bool = False) -> _Shared:
+    def _share(self, *, writes: bool = False) -> SharedLocks:
         if self._shared is None:
-            name = (os.getpid(), str(self._path))  # a forked child has none of its parent's locks
-            shared = _SHARED.get(name)
-            if shared is None:
-                shared = _SHARED[name] = _Shared(name, _open(self._path, to_claim=to_claim))
-            shared.users += 1
-            self._shared = shared
+            self._shared = self._find_shared(writes=writes)
+            self._shared.users += 1
         return self._shared
 
+    def _find_shared(self, *, writes: bool) -> SharedLocks:
+        name = (os.getpid(), str(self._path))  # a forked child has none of its parent's locks
+        shared = _SHARED.get(name)
+        if shared is None:
+            shared = _SHARED[name] = _FileLocks(name, _open(self._path, writes=writes))
+        return shared
 
-class _Shared:
-    """The open file of one store's claims, in one process."""
+
+class SharedLocks:
+    """The locks of one store that is in memory, where no other process can have any."""
+
+    def __init__(self) -> None:
+        """Nothing is locked."""
+        self.users = 0
+        self.counts: dict[int, int] = {}
+        """How many open stores of this process have each run."""
+
+    def release(self, key: int) -> None:
+        """Takes one from the stores that have a run; after the last one other processes can have it."""
+        self.counts[key] -= 1
+        if not self.counts[key]:
+            del self.counts[key]
+            self.unlock(key)
+
+    def lock(self, key: int) -> bool:  # noqa: ARG002
+        """Locks a run against other processes; False when one has it."""
+        return True
+
+    def unlock(self, key: int) -> None:
+        """Lets other processes have a run."""
+
+    def find_holder(self, key: int) -> int | None:  # noqa: ARG002
+        """The other process that has a run; 0 for one that is not known, None for none."""
+        return None
+
+    def close(self) -> None:
+        """Releases everything."""
+
+
+class _FileLocks(SharedLocks):
+    """The open file of one store's locks, in one process."""
 
     def __init__(self, name: tuple[int, str], file: IO[bytes]) -> None:
-        self.name = name
-        self.file = file
-        self.users = 0
-        self.holders: dict[int, int] = {}
-        """How many stores of this process have each run."""
+        super().__init__()
+        self._name = name
+        self._file = file
+
+    def lock(self, key: int) -> bool:
+        try:
+            _lock(self._file, key)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+    def unlock(self, key: int) -> None:
+        _unlock(self._file, key)
+
+    def find_holder(self, key: int) -> int | None:
+        return holder_of_lock(self._file, key)
+
+    def close(self) -> None:
+        del _SHARED[self._name]
+        self._file.close()
 
 
-def _open(path: Path, *, to_claim: bool) -> IO[bytes]:
-    """The file; one that cannot be written can still be asked who has a run."""
+def _open(path: Path, *, writes: bool) -> IO[bytes]:
+    """The file; one that cannot be written still tells who has a run."""
     try:
         return path.open("a+b")
     except OSError:
-        if to_claim:
+        if writes:
             raise
         return path.open("rb")
 
 
-_SHARED: dict[tuple[int, str], _Shared] = {}
+_SHARED: dict[tuple[int, str], _FileLocks] = {}
 _GUARD = Lock()
 
 
@@ -169,16 +209,16 @@ def _unlock(file: IO[bytes], place: int) -> None:
 
 def holder_of_lock(file: IO[bytes], place: int) -> int | None:
     """Which other process has a lock, without taking it; 0 for one that the system does not name."""
-    told = _TOLD.get(sys.platform)
-    if told is None or sys.platform == "win32":
+    flock = _FLOCK_LAYOUTS.get(sys.platform)
+    if flock is None or sys.platform == "win32":
         return 0
     import fcntl
 
-    layout, of_process = told
+    layout, process_field = flock
     if sys.platform == "darwin":
         question = struct.pack(layout, place, 1, 0, fcntl.F_WRLCK, os.SEEK_SET)
     else:
         question = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
     answer = struct.unpack(layout, fcntl.fcntl(file, fcntl.F_GETLK, question))
     kind = answer[3 if sys.platform == "darwin" else 0]
-    return None if kind == fcntl.F_UNLCK else max(0, answer[of_process])
+    return None if kind == fcntl.F_UNLCK else max(0, answer[process_field])

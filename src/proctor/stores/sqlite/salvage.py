@@ -12,20 +12,21 @@ import os
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from msgspec import DecodeError, Struct
+from msgspec import DecodeError
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode
 from proctor.errors import StoreError, UsageError
 from proctor.model import Calibration, Case, Label, Look, Run, Suite, Trial, Verdict
 from proctor.plurals import counted
+from proctor.stores.location import Progress, SalvageResult
 from proctor.stores.sqlite.file_copy import count_rows, new_database
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, migrate
 from proctor.stores.sqlite.page_reader import PageFile, Row, Trees
@@ -35,8 +36,6 @@ from proctor.stores.sqlite.wal_check import is_foreign_log
 
 INCOMPLETE = "incomplete:"
 """Before the digest of the content of a suite that lost cases."""
-Progress = Callable[[int, int], None]
-"""Told how many pages are read of how many."""
 _VERDICTS = {None, *(verdict.value for verdict in Verdict)}
 _NUMBER = re.compile(r"v([1-9][0-9]{0,8})", re.ASCII)
 _TABLES = {
@@ -80,26 +79,13 @@ _BY_SHAPE = {"IIII": "trials", "TTITI": "labels", "TII": "versions"}
 """Of entries whose index is not known any more."""
 
 
-class SalvageResult(Struct, frozen=True, kw_only=True):
-    """The result of a repair."""
-
-    kept: dict[str, int]
-    """How many rows each table of the new store has."""
-    lost: dict[str, int]
-    """How many rows of each table are known to be lost; there may have been more."""
-    runs: tuple[tuple[str, int, int], ...]
-    """The runs that lost trials: their ids, the trials that they have, and those that they are to have."""
-    suites: tuple[str, ...]
-    """The suites that lost cases, and were put out of use."""
-
-
-def salvage(path: Path, to: Path, on_progress: Progress = lambda _done, _total: None) -> SalvageResult:
-    """Save what can be read of a store into a new one.
+def salvage(path: Path, to: Path, on_progress: Progress = lambda _count, _total: None) -> SalvageResult:
+    """Saves what can be read of a store into a new one.
 
     Args:
         path: the damaged store.
         to: the new file.
-        on_progress: told how far it is.
+        on_progress: called with how much is done, and of how much.
 
     Raises:
         UsageError: there is a new file already, or it cannot be written.
@@ -183,7 +169,7 @@ class _Hints:
 
 
 def _read(pages: PageFile, db: sqlite3.Connection, on_progress: Progress) -> _Hints:
-    """Copy every readable row into the new store; returns what indexes tell of the others."""
+    """Copies every readable row into the new store; returns what indexes tell of the others."""
     trees, hints = Trees(pages), _Hints()
     db.execute(
         "CREATE TEMP TABLE entries (name TEXT, id INTEGER, run INTEGER, PRIMARY KEY (name, id)) WITHOUT ROWID"
@@ -193,18 +179,18 @@ def _read(pages: PageFile, db: sqlite3.Connection, on_progress: Progress) -> _Hi
         for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     }
     with transaction(db):
-        for done, number in enumerate(trees.in_order()):
+        for count, number in enumerate(trees.in_order()):
             owner = trees.names.get(number)
             for row in trees.rows(number):
                 _take(db, columns, row, owner, hints)
-            on_progress(done, pages.count)
+            on_progress(count, pages.count)
     return hints
 
 
 def _take(
     db: sqlite3.Connection, columns: dict[str, int], row: Row, owner: str | None, hints: _Hints
 ) -> None:
-    """Put one record where it belongs."""
+    """Puts one record where it belongs."""
     shape = "".join(_LETTERS.get(type(value), "?") for value in row.values)
     if row.rowid is None:
         if (table := _WITHOUT_ROWID.get(shape)) in columns and owner in (None, table):
@@ -263,7 +249,7 @@ def _is_readable(table: str, values: tuple[Any, ...]) -> bool:
 def _note_entry(
     db: sqlite3.Connection, shape: str, values: tuple[Any, ...], owner: str | None, hints: _Hints
 ) -> None:
-    """Remember what an entry of an index says of a row."""
+    """Remembers what an entry of an index says of a row."""
     if owner == "suite_cases_by_sent" or (owner is None and shape == "BII"):
         db.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, 0)", ("suite_cases", _place_id(*values[1:])))
         return
@@ -296,31 +282,31 @@ class _Restoration:
         self._hints = hints
 
     def finish(self) -> SalvageResult:
-        """Make the store consistent."""
+        """Makes the store consistent."""
         db = self._db
         with transaction(db):
             for key, content in self._hints.contents.items():  # an index has all of it
                 db.execute("INSERT OR IGNORE INTO contents VALUES (?, ?)", (key, content))
-            lost = self._count_lost()
-            kept = count_rows(db)
+            lost_rows = self._count_lost()
+            kept_rows = count_rows(db)
             self._restore_looks()
             suites = tuple(self._put_aside_incomplete_suites())
             self._restore_versions()
             db.execute("DELETE FROM variables WHERE run NOT IN (SELECT run FROM secrets)")
             self._restore_sequences()
             runs = tuple(self._mark_runs())
-        return SalvageResult(kept=kept, lost=lost, runs=runs, suites=suites)
+        return SalvageResult(kept=kept_rows, lost=lost_rows, runs=runs, suites=suites)
 
     def _count_lost(self) -> dict[str, int]:
-        lost = Counter(self._hints.unreadable)
+        lost_rows = Counter(self._hints.unreadable)
         for table in {*_INDEXES.values(), "suite_cases"}:
             rowid = "suite << 32 | position" if table == "suite_cases" else "rowid"
             (count,) = self._db.execute(
                 f"SELECT count(*) FROM entries WHERE name = ? AND id NOT IN (SELECT {rowid} FROM {table})",  # noqa: S608
                 (table,),
             ).fetchone()
-            lost[table] = max(lost[table], count)
-        return {table: count for table, count in lost.items() if count}
+            lost_rows[table] = max(lost_rows[table], count)
+        return {table: count for table, count in lost_rows.items() if count}
 
     def _restore_looks(self) -> None:
         """Looks at holdouts whose bodies are lost count as well; when and by which run is not known."""
@@ -329,10 +315,10 @@ class _Restoration:
             self._db.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", (key, suite, encode(look)))
 
     def _put_aside_incomplete_suites(self) -> Iterator[str]:
-        """Keep the cases of suites that are not whole, where nothing takes them for the suite."""
+        """Keeps the cases of suites that are not whole, where nothing takes them for the suite."""
         db = self._db
         for key, content in db.execute("SELECT key, content FROM contents ORDER BY key").fetchall():
-            if content.startswith(UNFINISHED) or _digest_of(db, key) == content:
+            if content.startswith(UNFINISHED) or _suite_digest(db, key) == content:
                 continue
             db.execute("UPDATE contents SET content = ? WHERE key = ?", (INCOMPLETE + content, key))
             select_versions = "SELECT name, number FROM versions WHERE content = ?"
@@ -399,17 +385,19 @@ class _Restoration:
         )
         for run in self._runs():
             (key,) = db.execute("SELECT key FROM runs WHERE id = ?", (run.id,)).fetchone()
-            there = counts.get(key, 0)
-            planned = max(run.planned, there + missing.get(key, 0))
-            if not missing.get(key) and (run.status != "finished" or there >= run.planned):
+            count = counts.get(key, 0)
+            planned_count = max(run.planned, count + missing.get(key, 0))
+            if not missing.get(key) and (run.status != "finished" or count >= run.planned):
                 continue
-            warning = f"{counted(planned - there, 'trial')} of it were not there when its store was repaired."
+            warning = (
+                f"{counted(planned_count - count, 'trial')} of it were not there when its store was repaired."
+            )
             status = "interrupted" if run.status == "finished" else run.status
             run = replace(
-                run, status=status, finished_at=None, planned=planned, warnings=(*run.warnings, warning)
+                run, status=status, finished_at=None, planned=planned_count, warnings=(*run.warnings, warning)
             )
             db.execute("UPDATE runs SET status = ?, body = ? WHERE key = ?", (status, encode(run), key))
-            yield run.id, there, planned
+            yield run.id, count, planned_count
 
     def _runs(self) -> Iterable[Run]:
         bodies = self._db.execute("SELECT body FROM runs ORDER BY key DESC").fetchall()
@@ -429,7 +417,7 @@ _SEQUENCES = {
 """Tables that never use a key twice, each with the columns that hold its keys."""
 
 
-def _digest_of(db: sqlite3.Connection, suite: int) -> str | None:
+def _suite_digest(db: sqlite3.Connection, suite: int) -> str | None:
     """The digest of the cases that are there of a suite; None where one is missing."""
     digest = sha256(b"proctor/content/1\n")
     places = db.execute(

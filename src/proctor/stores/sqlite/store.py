@@ -13,68 +13,90 @@ from typing import TypeVar
 from proctor.codec import decode, encode, settings_digest, target_digest
 from proctor.errors import StoreError
 from proctor.model import Case, Run, Suite, Trial, Verdict
-from proctor.protocols import Answered, Followed, SavedSuite, StoredCase, StoredTrial, StoreHealth
-from proctor.stores.sqlite.annotations import BesideRuns
+from proctor.protocols import (
+    AnswerCache,
+    Answered,
+    Followed,
+    SavedSuite,
+    StoredCase,
+    StoredTrial,
+    StoreHealth,
+)
+from proctor.stores.sqlite.annotations import AnnotationTables
 from proctor.stores.sqlite.connection import as_store_errors, connect, opened
+from proctor.stores.sqlite.file_identity import FileIdentity
 from proctor.stores.sqlite.lock_wait import LockWait
 from proctor.stores.sqlite.new_trials import changed, reach
 from proctor.stores.sqlite.prior_answers import answered
-from proctor.stores.sqlite.run_locks import Claims
+from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.suite_writer import SavingSuite
-from proctor.stores.sqlite.transactions import made, page, transaction
+from proctor.stores.sqlite.transactions import decode_row, page, transaction
 from proctor.stores.sqlite.trial_writer import RunState, Writer
 from proctor.stores.sqlite.versions import Versions, sweep
 
 T = TypeVar("T")
 
-_PAGE = 256
+_PAGE_ROWS = 256
 """Rows per read: short statements leave no snapshot open, so the log file can shrink meanwhile."""
-_TAGGED = """SELECT body FROM runs WHERE EXISTS (
+_NEWEST_TAGGED = """SELECT body FROM runs WHERE EXISTS (
     SELECT 1 FROM json_each(CASE WHEN json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) END, '$.tags')
     WHERE value = ?) ORDER BY key DESC LIMIT 1"""
 """The newest run with a tag; a row that is damaged has none."""
 
 
-def open_store(path: str, notify: Callable[[str], None] = lambda _line: None) -> SqliteStore:
-    """The store in that file, made if there is none.
-
-    Args:
-        path: the file.
-        notify: told, in a sentence, where a store of an earlier version was backed up before its migration.
-
-    Raises:
-        StoreError: the file is no store, is damaged, or was written by a newer version; it is left as it is.
-    """
-    path = str(Path(path).absolute())  # whoever changes the working directory later does not move the store
-    lock_wait = LockWait()
-    return SqliteStore(path, opened(path, lock_wait, notify), lock_wait)
-
-
-class SqliteStore(BesideRuns):
+class SqliteStore(AnnotationTables):
     """The `Store` port over one file; see `proctor.stores.sqlite.migrations` for its tables."""
 
-    def __init__(self, path: str, db: sqlite3.Connection, lock_wait: LockWait | None = None) -> None:
-        """Use `open_store`.
+    is_durable = True
+
+    def __init__(
+        self, path: str, db: sqlite3.Connection, lock_wait: LockWait, writer: Writer, run_locks: RunLocks
+    ) -> None:
+        """Use `SqliteStore.open_file`.
 
         Args:
-            path: the file.
+            path: the file, for messages too.
             db: a connection to it, migrated.
             lock_wait: how the connection waits for locks.
+            writer: writes trials to it.
+            run_locks: who makes which of its runs.
         """
         super().__init__(path, db)
-        self._lock_wait = lock_wait or LockWait()
-        self._writer = Writer(path, lambda: connect(path, LockWait(patience_s=0)), self._lock_wait, db)
-        self._claims = Claims(path)
+        self._lock_wait = lock_wait
+        self._writer = writer
+        self._run_locks = run_locks
         self._versions = Versions(path, db)
         self._keys: dict[str, int] = {}
         self._closed = False
+
+    @classmethod
+    def open_file(cls, path: str, notify: Callable[[str], None] = lambda _line: None) -> SqliteStore:
+        """The store in that file, made if there is none.
+
+        Args:
+            path: the file.
+            notify: called with a sentence where a store of an earlier version was backed up first.
+
+        Raises:
+            StoreError: the file, which is not changed, is no store, is damaged or was written by a newer
+                version.
+        """
+        path = str(
+            Path(path).absolute()
+        )  # whoever changes the working directory later does not move the store
+        lock_wait = LockWait()
+        db = opened(path, lock_wait, notify)
+        writer = Writer(
+            path, lambda: connect(path, LockWait(patience_s=0)), lock_wait, db, [FileIdentity(path)]
+        )
+        return cls(path, db, lock_wait, writer, RunLocks(path))
 
     # --- suites ---
 
     def saving(
         self, *, aside: bool = False, again: bool = False, name: Callable[[Suite], str] | None = None
     ) -> SavingSuite:
-        """Begin to save a suite; nothing of it is there before `keep`.
+        """Begins to save a suite; nothing of it is there before `keep`.
 
         Args:
             aside: a version that is there keeps its content, and the one last saved under the name is still
@@ -84,7 +106,7 @@ class SqliteStore(BesideRuns):
             name: chooses the name, while nobody else can save; None leaves it as it is.
         """
         return SavingSuite(
-            self.path, self._db, self._versions, self._claims, aside=aside, again=again, name=name
+            self.path, self._db, self._versions, self._run_locks, aside=aside, again=again, name=name
         )
 
     def suite(self, name: str, version: str | None = None) -> Suite | None:
@@ -113,11 +135,11 @@ class SqliteStore(BesideRuns):
         return self._versions.names_from(path)
 
     def claim_name(self, name: str, path: str) -> None:
-        """Give a suite's name to the file of an absolute path, and take it from any other file."""
+        """Gives a suite's name to the file of an absolute path, and takes it from any other file."""
         self._versions.claim_name(name, path)
 
     def forget(self, name: str, version: str) -> None:
-        """Forget one version of a suite; its number is given to no other.
+        """Forgets one version of a suite; its number is given to no other.
 
         Raises:
             StoreError: there is none, or runs of it are stored.
@@ -133,24 +155,24 @@ class SqliteStore(BesideRuns):
                     "JOIN suite_cases ON suite_cases.suite = contents.key "
                     "JOIN cases ON cases.digest = suite_cases.digest WHERE contents.content = ? "
                     "AND position >= ? AND position < ? ORDER BY position",
-                    (content, start, start + _PAGE),
+                    (content, start, start + _PAGE_ROWS),
                 ).fetchall()
             if not rows:
                 return
-            for body, sent in rows:
-                yield self._read(partial(_stored_case, body, sent))
-            start += _PAGE
+            for body, sent_digest in rows:
+                yield self._read(partial(_stored_case, body, sent_digest))
+            start += _PAGE_ROWS
 
     # --- runs ---
 
     def begin(self, run: Run) -> None:
-        """Keep a run that is starting, and claim it.
+        """Keeps a run that is starting, and locks it for this process.
 
         Raises:
             StoreError: its suite's content has been forgotten since it was saved.
         """
         with as_store_errors(self.path), transaction(self._db):
-            if self._one("SELECT 1 FROM contents WHERE content = ?", run.suite.content) is None:
+            if self._fetch_one("SELECT 1 FROM contents WHERE content = ?", run.suite.content) is None:
                 raise StoreError(
                     f"The cases of suite {run.suite.name!r} have just been removed from {self.path} by "
                     "another process. Run it again."
@@ -173,20 +195,20 @@ class SqliteStore(BesideRuns):
             self.secret(run.id)  # so that copies of the store give the same bundles
 
     def claim(self, run_id: str) -> None:
-        """Make sure that no other process makes this run, until the store is closed.
+        """Makes sure that no other process makes this run, until the store is closed.
 
         Raises:
             StoreError: another process does.
         """
         with as_store_errors(self.path):
-            if not self._claims.claim(self._key(run_id)):
+            if not self._run_locks.lock(self._key(run_id)):
                 raise StoreError(
                     f"Run {run_id} is being made by another process right now. Wait for it to end, "
                     "or stop it, or begin a new run."
                 )
 
     def update(self, run: Run, *, wait: bool = True) -> None:
-        """Keep a run's present state, after everything handed over so far; see `Store.update`."""
+        """Keeps a run's present state, after everything handed over so far; see `Store.update`."""
         self._writer.put_state(RunState(self._key(run.id), run.status, encode(run)))
         if wait:
             self._writer.flush()
@@ -196,7 +218,7 @@ class SqliteStore(BesideRuns):
         with as_store_errors(self.path):
             keys = self._db.execute("SELECT key FROM runs ORDER BY key DESC").fetchall()
         for (key,) in keys:
-            row = self._one("SELECT body FROM runs WHERE key = ?", key)
+            row = self._fetch_one("SELECT body FROM runs WHERE key = ?", key)
             if row is not None:
                 yield self._read(partial(decode, row[0], Run))
 
@@ -206,10 +228,10 @@ class SqliteStore(BesideRuns):
         Raises:
             StoreError: there is none, or more than one.
         """
-        body = self._one("SELECT body FROM runs WHERE id = ?", word)
+        body = self._fetch_one("SELECT body FROM runs WHERE id = ?", word)
         if body is None and word == "last":
-            body = self._one("SELECT body FROM runs ORDER BY key DESC LIMIT 1")
-        body = body or self._one(_TAGGED, word) or self._beginning(word)
+            body = self._fetch_one("SELECT body FROM runs ORDER BY key DESC LIMIT 1")
+        body = body or self._fetch_one(_NEWEST_TAGGED, word) or self._find_by_prefix(word)
         if body is None:
             raise StoreError(
                 f"There is no run {word!r} in {self.path}. `proctor runs list` shows what is there, and "
@@ -217,17 +239,17 @@ class SqliteStore(BesideRuns):
             )
         return self._read(partial(decode, body[0], Run))
 
-    def _beginning(self, word: str) -> tuple[bytes, ...] | None:
+    def _find_by_prefix(self, word: str) -> tuple[bytes, ...] | None:
         """The only run whose id begins like that; None when there is none."""
         with as_store_errors(self.path):
-            found = self._db.execute(
+            rows = self._db.execute(
                 "SELECT body, id FROM runs WHERE substr(id, 1, ?) = ? AND ? <> '' ORDER BY key DESC LIMIT 3",
                 (len(word), word, word),
             ).fetchall()
-        if len(found) > 1:
-            ids = ", ".join(row[1] for row in found)
+        if len(rows) > 1:
+            ids = ", ".join(row[1] for row in rows)
             raise StoreError(f"More than one run begins with {word!r}: {ids}. Give more of the id.")
-        return found[0] if found else None
+        return rows[0] if rows else None
 
     def alike(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
         """The runs of that suite, target and settings, newest first."""
@@ -238,15 +260,15 @@ class SqliteStore(BesideRuns):
             ).fetchall()
         return [self._read(partial(decode, body, Run)) for (body,) in rows]
 
-    def answered(self, sent: str, target_digest: str, run_id: str | None = None) -> Iterator[Answered]:
+    def answered(self, sent_digest: str, target_digest: str, run_id: str | None = None) -> Iterator[Answered]:
         """The trials with an output whose run asked the target of that digest the same, newest run first.
 
         Nothing holds them all; only those of one run where it is given. What is not durable yet is not found.
         """
-        return answered(self.path, self._db, sent, target_digest, run_id)
+        return answered(self.path, self._db, sent_digest, target_digest, run_id)
 
     def delete(self, run_id: str) -> None:
-        """Forget a run and its trials; the version of the suite stays, and so do labels of its answers."""
+        """Forgets a run and its trials; the version of the suite stays, and so do labels of its answers."""
         self.claim(run_id)
         key = self._key(run_id)
         self._writer.flush()
@@ -261,16 +283,16 @@ class SqliteStore(BesideRuns):
     def secret(self, run_id: str) -> bytes:
         """32 random bytes of the run's own, which are made at first use and stay the same."""
         key, select = self._key(run_id), "SELECT secret FROM secrets WHERE run = ?"
-        row = self._one(select, key)
+        row = self._fetch_one(select, key)
         if row is None:  # a store that can only be read may have one
             with as_store_errors(self.path):
                 self._db.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (key, os.urandom(32)))
-            row = self._one(select, key)
+            row = self._fetch_one(select, key)
         assert row is not None
         return row[0]
 
     def keep_variables(self, run_id: str, digests: Mapping[str, bytes]) -> None:
-        """Keep keyed digests of the values that variables have in a run, by their names."""
+        """Keeps keyed digests of the values that variables have in a run, by their names."""
         rows = [(self._key(run_id), *row) for row in digests.items()]
         with as_store_errors(self.path), transaction(self._db):
             self._db.executemany("INSERT OR REPLACE INTO variables VALUES (?, ?, ?)", rows)
@@ -284,11 +306,11 @@ class SqliteStore(BesideRuns):
     # --- trials ---
 
     def arrived(self, run_id: str, trial: Trial) -> None:
-        """Keep an output whose grading has not ended."""
+        """Keeps an output whose grading has not ended."""
         self._writer.put((self._key(run_id), trial.position, trial.repeat, None, encode(trial)))
 
     def record(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
-        """Keep a finished trial; a second one for the same case and repeat changes nothing."""
+        """Keeps a finished trial; a second one for the same case and repeat changes nothing."""
         key = self._keys.get(run_id) or self._key(run_id)
         self._writer.put((key, trial.position, trial.repeat, verdict.value, encode(trial)))
 
@@ -318,7 +340,7 @@ class SqliteStore(BesideRuns):
                 cursor = self._db.execute(
                     "SELECT position, repeat, verdict, body FROM trials WHERE run = ? "
                     "AND (position, repeat) > (?, ?) ORDER BY position, repeat LIMIT ?",
-                    (key, position, repeat, _PAGE),
+                    (key, position, repeat, _PAGE_ROWS),
                 )
                 rows = page(cursor, 3)
                 cursor.close()
@@ -349,26 +371,26 @@ class SqliteStore(BesideRuns):
     def claimed(self, run_id: str) -> bool:
         """Whether any process makes this run right now; True where the system cannot tell."""
         with as_store_errors(self.path):
-            return self._claims.claimed(self._key(run_id))
+            return self._run_locks.is_locked(self._key(run_id))
 
     def maker(self, run_id: str) -> int | None:
         """The id of the process that makes this run right now; None where none does or it is not told."""
         with as_store_errors(self.path):
-            return self._claims.maker(self._key(run_id))
+            return self._run_locks.owner(self._key(run_id))
 
     # --- the file ---
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
-        """Tell in a sentence when a method has waited for another process's lock for 2 s."""
+        """Tells in a sentence when a method has waited for another process's lock for 2 s."""
         self._lock_wait.tell = lambda: tell(f"Waiting for another process, which has locked {self.path}.")
 
     def protect(self) -> None:
-        """Lose no trial from now on; see `Store.protect`."""
+        """Loses no trial from now on; see `Store.protect`."""
         self._lock_wait.patience_s = inf
         self._writer.rescue = True
 
     def abandon_lock(self) -> None:
-        """Wait for no lock any more; what waits is saved elsewhere where `protect` was called."""
+        """Stops waiting for locks; what waits is saved elsewhere where `protect` was called."""
         self._lock_wait.abandoned.set()
 
     def is_full(self) -> bool:
@@ -380,40 +402,60 @@ class SqliteStore(BesideRuns):
         return self._writer.health()
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Return when everything handed over so far is durable; False when that takes longer."""
+        """Returns when everything handed over so far is durable; False when that takes longer."""
         return self._writer.flush(timeout_s)
 
+    def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
+        """The cache of answers in the store's folder."""
+        from proctor.stores.sqlite.answer_cache import CACHE_NAME, SqliteAnswerCache
+
+        return SqliteAnswerCache(Path(self.path).with_name(CACHE_NAME), notify)
+
+    def count_unused_rows(self) -> dict[str, int]:
+        """How many rows of each kind nothing refers to; kinds of which there are none are left out."""
+        from proctor.stores.sqlite import orphan_rows
+
+        with as_store_errors(self.path):
+            return orphan_rows.count_leftovers(self._db, self._run_locks)
+
+    def delete_unused_rows(self) -> None:
+        """Deletes them, a few thousand at a time."""
+        from proctor.stores.sqlite import orphan_rows
+
+        with as_store_errors(self.path):
+            orphan_rows.delete_leftovers(self._db, self._run_locks)
+
     def close(self) -> None:
-        """Flush and release everything. Safe to call twice."""
+        """Flushes and releases everything. Safe to call twice."""
         if self._closed:
             return
         self._closed = True
         try:
             self._writer.close()
         finally:
-            self._claims.close()
+            self._run_locks.close()
             self._db.close()
 
     def _key(self, run_id: str) -> int:
         key = self._keys.get(run_id)
         if key is None:
-            row = self._one("SELECT key FROM runs WHERE id = ?", run_id)
+            row = self._fetch_one("SELECT key FROM runs WHERE id = ?", run_id)
             if row is None:
                 raise StoreError(f"There is no run {run_id!r} in {self.path}.")
             key = self._keys[run_id] = int(row[0])
         return key
 
     def _read(self, make: Callable[[], T]) -> T:
-        return made(self.path, make)
+        return decode_row(self.path, make)
 
-    def _one(self, statement: str, *values: object) -> tuple[bytes, ...] | None:
+    def _fetch_one(self, statement: str, *values: object) -> tuple[bytes, ...] | None:
         with as_store_errors(self.path):
             row: tuple[bytes, ...] | None = self._db.execute(statement, values).fetchone()
         return row
 
 
-def _stored_case(body: bytes, sent: bytes) -> StoredCase:
-    return StoredCase(decode(body, Case), "sha256:" + sent.hex())
+def _stored_case(body: bytes, sent_digest: bytes) -> StoredCase:
+    return StoredCase(decode(body, Case), "sha256:" + sent_digest.hex())
 
 
 def _stored_trial(body: bytes, verdict: str | None) -> StoredTrial:

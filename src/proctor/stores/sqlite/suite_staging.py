@@ -1,8 +1,7 @@
 """The cases of a suite that is being saved: written in short transactions, and invisible until the last.
 
-They belong to a row of `contents` whose content is `unfinished:…`, which nothing asks for. Whoever saves
-claims that row, so an unfinished one without a claim was left behind by a process that died, and the next
-that saves removes it.
+They belong to a row of `contents` whose content is `unfinished:…`, which nothing reads. Who saves locks that
+row, so an unfinished row without a lock was left behind by a process that died, and the next save removes it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from time import monotonic, sleep
 
 from proctor.errors import StoreError
-from proctor.stores.sqlite.run_locks import Claims
+from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.transactions import transaction
 
 MAX_LOCK_S = 0.3
@@ -21,8 +20,8 @@ MAX_LOCK_S = 0.3
 PAUSE_S = 0.01
 """Between two transactions, so that others who wait for the lock get it: they ask every few milliseconds."""
 UNFINISHED = "unfinished:"
-_CLAIMS = 1 << 40
-"""Where claims of unfinished rows begin; those of runs are before."""
+_FIRST_LOCK = 1 << 40
+"""The lock of the first unfinished row; those of runs are before."""
 _ROWS = 1000
 """Rows written between two checks of the clock."""
 _STAGING_PRAGMAS = ("PRAGMA cache_size = -32000", "PRAGMA wal_autocheckpoint = 8000")
@@ -38,17 +37,17 @@ Place = tuple[int, bytes, bytes]
 class StagedCases:
     """The cases of one suite, in their order; what the store has of them already is not written again."""
 
-    def __init__(self, path: str, db: sqlite3.Connection, claims: Claims) -> None:
+    def __init__(self, path: str, db: sqlite3.Connection, run_locks: RunLocks) -> None:
         """Writes nothing.
 
         Args:
             path: the store's file, for messages.
             db: a connection to it.
-            claims: its claims.
+            run_locks: its locks.
         """
         self._path = path
         self._db = db
-        self._claims = claims
+        self._run_locks = run_locks
         self._key: int | None = None
         self._twins: list[int] | None = None
         """Contents that begin with all the cases so far, of which none was written yet."""
@@ -56,7 +55,7 @@ class StagedCases:
         """How many cases that is."""
 
     def write(self, bodies: Sequence[Body], places: Sequence[Place]) -> None:
-        """Add the next cases, in transactions of a fraction of a second each."""
+        """Adds the next cases, in transactions of a fraction of a second each."""
         if self._key is None and self._are_stored(places):
             return
         key = self._begin()
@@ -87,7 +86,7 @@ class StagedCases:
         return row is not None
 
     def publish(self, content: str, bodies: Sequence[Body], places: Sequence[Place]) -> None:
-        """Add the last cases and make all of them those of a content. Only inside a transaction.
+        """Adds the last cases and makes all of them those of a content. Only inside a transaction.
 
         Raises:
             StoreError: another process has removed them.
@@ -108,15 +107,15 @@ class StagedCases:
         _insert(self._db, key, bodies, places)
 
     def release(self) -> None:
-        """Let go of what was published, when its transaction has ended, or is left to the next save."""
+        """Releases the lock, when what was published is committed, or is left to the next save."""
         if self._key is not None:
-            self._claims.release(_CLAIMS + self._key)
+            self._run_locks.unlock(_FIRST_LOCK + self._key)
             self._key = None
             for statement in _DEFAULT_PRAGMAS:
                 self._db.execute(statement)
 
     def remove(self) -> None:
-        """Forget what was written. Safe to call at any time."""
+        """Forgets what was written. Safe to call at any time."""
         if self._key is not None:
             _remove(self._db, self._key)
             self.release()
@@ -142,21 +141,21 @@ class StagedCases:
         """The key of what is written, with all cases that were left out until now."""
         if self._key is not None:
             return self._key
-        remove_leftovers(self._db, self._claims)
+        remove_leftovers(self._db, self._run_locks)
         for statement in _STAGING_PRAGMAS:
             self._db.execute(statement)
         with transaction(self._db):
-            key = self._key = _new_key(self._db, self._claims)
-        copied = 0
+            key = self._key = _new_key(self._db, self._run_locks)
+        copied_count = 0
 
         def copy(row: int) -> None:
-            nonlocal copied
+            nonlocal copied_count
             assert self._twins
             until = min(row + _ROWS, self._skipped)
-            copied += self._db.execute(_COPY, (key, self._twins[0], row, until)).rowcount
+            copied_count += self._db.execute(_COPY, (key, self._twins[0], row, until)).rowcount
 
         _in_short_transactions(self._db, iter(range(0, self._skipped, _ROWS)), copy)
-        if copied != self._skipped:
+        if copied_count != self._skipped:
             raise self._cleaned()
         return key
 
@@ -184,7 +183,7 @@ def _insert(db: sqlite3.Connection, key: int, bodies: Sequence[Body], places: Se
 
 
 def _in_short_transactions(db: sqlite3.Connection, steps: Iterator[int], make: Callable[[int], None]) -> None:
-    """Do every step, as many in one transaction as fit into its time; others can write in between."""
+    """Does every step, as many in one transaction as fit into its time; others can write in between."""
     step = next(steps, None)
     while step is not None:
         with transaction(db):
@@ -196,8 +195,8 @@ def _in_short_transactions(db: sqlite3.Connection, steps: Iterator[int], make: C
             sleep(PAUSE_S)
 
 
-def _new_key(db: sqlite3.Connection, claims: Claims) -> int:
-    """A new, unfinished row of `contents`, claimed before other processes can see it.
+def _new_key(db: sqlite3.Connection, run_locks: RunLocks) -> int:
+    """A new, unfinished row of `contents`, locked before other processes can see it.
 
     It says which cases are older, and whether somebody else was saving, so that all can be removed again.
     """
@@ -206,7 +205,7 @@ def _new_key(db: sqlite3.Connection, claims: Claims) -> int:
     content = f"{UNFINISHED}{os.urandom(8).hex()}:{alone}:{last_case}"
     key = db.execute("INSERT INTO contents (content) VALUES (?)", (content,)).lastrowid
     assert key is not None
-    claims.claim(_CLAIMS + key)
+    run_locks.lock(_FIRST_LOCK + key)
     return key
 
 
@@ -214,21 +213,21 @@ def _unfinished(db: sqlite3.Connection) -> list[int]:
     return [key for (key,) in db.execute(f"SELECT key FROM contents WHERE {IS_UNFINISHED}").fetchall()]  # noqa: S608
 
 
-def find_leftovers(db: sqlite3.Connection, claims: Claims) -> list[int]:
+def find_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> list[int]:
     """The rows of processes that died while they saved a suite."""
-    return [key for key in _unfinished(db) if not claims.claimed(_CLAIMS + key)]
+    return [key for key in _unfinished(db) if not run_locks.is_locked(_FIRST_LOCK + key)]
 
 
-def remove_leftovers(db: sqlite3.Connection, claims: Claims) -> None:
-    """Remove what processes left behind that died while they saved a suite."""
+def remove_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> None:
+    """Removes what processes left behind that died while they saved a suite."""
     for key in _unfinished(db):
-        if claims.seize(_CLAIMS + key):
+        if run_locks.lock_unheld(_FIRST_LOCK + key):
             _remove(db, key)
-            claims.release(_CLAIMS + key)
+            run_locks.unlock(_FIRST_LOCK + key)
 
 
 def _remove(db: sqlite3.Connection, key: int) -> None:
-    """Remove an unfinished row with its cases, unless another suite may have them: `sweep` finds those."""
+    """Removes an unfinished row with its cases, unless another suite may have them: `sweep` finds those."""
     row = db.execute(f"SELECT content FROM contents WHERE key = ? AND {IS_UNFINISHED}", (key,)).fetchone()  # noqa: S608
     if row is None:
         return

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from proctor.codec import as_written
 from proctor.model import Case, Suite
 from proctor.stores.sqlite.connection import as_store_errors
-from proctor.stores.sqlite.run_locks import Claims
+from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.suite_staging import Body, Place, StagedCases, remove_leftovers
 from proctor.stores.sqlite.transactions import transaction
 from proctor.stores.sqlite.versions import Versions, sweep
@@ -30,7 +30,7 @@ class SavingSuite:
         path: str,
         db: sqlite3.Connection,
         versions: Versions,
-        claims: Claims,
+        run_locks: RunLocks,
         *,
         aside: bool = False,
         again: bool = False,
@@ -42,32 +42,32 @@ class SavingSuite:
             path: the store's file, for messages.
             db: a connection to it.
             versions: its versions, over the same connection.
-            claims: its claims.
+            run_locks: its locks.
             aside: no version that is there is changed, and none made the current one.
             again: the version was forgotten, and becomes what it was.
             name: chooses the name of the suite, while nobody else can save; None leaves it as it is.
         """
-        self._aside = aside
+        self._keeps_current = aside
         self._again = again
         self._name = name
         self._path = path
         self._db = db
         self._versions = versions
-        self._claims = claims
-        self._staged = StagedCases(path, db, claims)
+        self._run_locks = run_locks
+        self._staged = StagedCases(path, db, run_locks)
         self._count = 0
         self._content = sha256(b"proctor/content/1\n")
         self._bodies: list[Body] = []
         self._places: list[Place] = []
         self._bytes = 0
 
-    def add(self, case: Case, sent: str) -> None:
+    def add(self, case: Case, sent_digest: str) -> None:
         """The next case, in order, with the digest of what is sent for it."""
         body = as_written(case)
         digest = sha256(body).digest()
         self._content.update(digest)
         self._bodies.append((digest, body))
-        self._places.append((self._count, digest, bytes.fromhex(sent[7:])))
+        self._places.append((self._count, digest, bytes.fromhex(sent_digest[7:])))
         self._count += 1
         self._bytes += len(body)
         if len(self._bodies) >= BATCH_CASES or self._bytes >= _BATCH_BYTES:
@@ -79,13 +79,13 @@ class SavingSuite:
         self._bodies, self._places, self._bytes = [], [], 0
 
     def keep(self, suite: Suite) -> Suite:
-        """Keep the suite with its cases, and give its header back with `content` and `version` filled in."""
+        """Keeps the suite with its cases, and returns its header with `content` and `version` filled in."""
         content = "sha256:" + self._content.hexdigest()
         try:
             with as_store_errors(self._path):
                 if self._staged.prepare(content, self._bodies, self._places):
                     self._clear()
-                remove_leftovers(self._db, self._claims)
+                remove_leftovers(self._db, self._run_locks)
                 with transaction(self._db):
                     is_new = not self._staged.has(content)
                     if is_new:
@@ -101,12 +101,12 @@ class SavingSuite:
     def _versioned(self, suite: Suite) -> Suite:
         restored = self._versions.restore(suite) if self._again else None
         if restored is None:
-            return self._versions.save(suite, aside=self._aside or self._again)
+            return self._versions.save(suite, aside=self._keeps_current or self._again)
         sweep(self._db)  # what has just been written, where the version is there already with other content
         return restored
 
     def drop(self) -> None:
-        """Forget what was added. Safe to call at any time, also after `keep`.
+        """Forgets what was added. Safe to call at any time, also after `keep`.
 
         After Ctrl-C the rows are left for the next save to remove, as for a million cases that takes seconds.
         """

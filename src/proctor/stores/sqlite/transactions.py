@@ -37,16 +37,16 @@ def page(rows: Iterable[Any], body: int) -> list[Any]:
         rows: a cursor, which reads a row at a time.
         body: which column is large.
     """
-    taken, size = [], 0
+    page_rows, size = [], 0
     for row in rows:
-        taken.append(row)
+        page_rows.append(row)
         size += len(row[body]) if isinstance(row[body], bytes) else 0  # else it is damaged
         if size >= PAGE_BYTES:
             break
-    return taken
+    return page_rows
 
 
-def made(path: str, make: Callable[[], T]) -> T:
+def decode_row(path: str, make: Callable[[], T]) -> T:
     """What is made of a row, which may be damaged in any way.
 
     Raises:

@@ -22,7 +22,7 @@ from proctor.plurals import counted
 from proctor.protocols import StoreFault, StoreHealth
 from proctor.stores.sqlite.connection import connect
 from proctor.stores.sqlite.file_identity import FileChanged, FileIdentity
-from proctor.stores.sqlite.lock_wait import LockWait, interruptible, is_locked
+from proctor.stores.sqlite.lock_wait import DEFAULT_PATIENCE_S, LockWait, interruptible, is_locked
 
 Row = tuple[int, int, int, str | None, bytes]
 """run key, position, repeat, verdict, body."""
@@ -39,13 +39,13 @@ class RunState(Struct, frozen=True, gc=False):
 MAX_WAITING_ROWS = 4096
 """At this number of rows that are not durable, no more answers are requested."""
 MAX_WAITING_BYTES = 16 * 2**20
-_BLOCKING = 4
+_MAX_OVERRUN = 4
 """This many times these limits make the next hand-over wait, which keeps memory flat whoever hands over."""
 CLOSE_PATIENCE_S = 1.0
 """How long closing waits for a lock before what waits is saved elsewhere."""
 _GATHER_S = 0.03
 """How long rows gather before they are committed: well under the promised 100 ms."""
-_PATIENCE_S = 0.1
+_CHECK_EVERY_S = 0.1
 _CHUNKS = (512, 64, 8, 1)
 """Rows per statement: few sizes, so that SQLite's statement cache knows them all."""
 
@@ -74,6 +74,7 @@ class Writer:
         open_connection: Callable[[], sqlite3.Connection],
         lock_wait: LockWait,
         main: sqlite3.Connection,
+        files: Sequence[FileIdentity] = (),
     ) -> None:
         """Starts nothing before the first row.
 
@@ -82,6 +83,7 @@ class Writer:
             open_connection: opens the writer's own connection, in its thread.
             lock_wait: how long a lock is waited for.
             main: the store's connection, which sees what it held where no other can be opened.
+            files: what must stay the file that is open; none for a store in memory.
         """
         self.rescue = False
         """Save what cannot be written to a new file, and take rows after that; otherwise it is an error."""
@@ -89,14 +91,14 @@ class Writer:
         self._open_connection = open_connection
         self._lock_wait = lock_wait
         self._main = main
-        self._files = [FileIdentity(path)]
+        self._files = list(files)
         self._db: sqlite3.Connection | None = None
         self._pending: list[Row] = []
         self._states: list[RunState] = []
         self._rows = 0
         """How many rows were handed over and are not durable."""
         self._bytes = 0
-        self._lost: set[tuple[int, ...]] = set()
+        self._lost_trials: set[tuple[int, ...]] = set()
         """The trials that could be written nowhere."""
         self._lock = Lock()
         self._some = Event()
@@ -117,7 +119,7 @@ class Writer:
     # --- for whoever hands over ---
 
     def put(self, row: Row) -> None:
-        """Hand a row over; waits only when very many are waiting already."""
+        """Hands a row over; waits only when very many are waiting already."""
         self._check()
         if self._closing:
             raise StoreError("The store is closed: nothing more can be written.")
@@ -130,11 +132,11 @@ class Writer:
                 self._idle.clear()
         if first:
             self._wake()
-        elif self._is_over(_BLOCKING):
+        elif self._is_over(_MAX_OVERRUN):
             self._wait_for_room()
 
     def put_state(self, state: RunState) -> None:
-        """Hand the present state of a run over, to be written after all rows so far."""
+        """Hands the present state of a run over, to be written after all rows so far."""
         self._check()
         with self._lock:
             self._states.append(state)
@@ -142,7 +144,7 @@ class Writer:
         self._wake()
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Wait until every row handed over is durable; False if it takes longer than that."""
+        """Waits until every row handed over is durable; False if it takes longer than that."""
         self._hurry.set()
         last = None if timeout_s is None else monotonic() + timeout_s
         self._wait(self._idle, lambda: self._idle.is_set() or (last is not None and monotonic() >= last))
@@ -163,7 +165,7 @@ class Writer:
         )
 
     def close(self) -> None:
-        """Flush, and end the thread.
+        """Flushes, and ends the thread.
 
         Raises:
             StoreError: not all could be written, or only now and only to another file.
@@ -173,7 +175,8 @@ class Writer:
         if self._thread is not None:
             self._wake()
             self._hurry.set()
-            self._thread.join(CLOSE_PATIENCE_S if self.rescue else self._lock_wait.patience_s)
+            patience_s = min(self._lock_wait.patience_s, DEFAULT_PATIENCE_S)
+            self._thread.join(CLOSE_PATIENCE_S if self.rescue else patience_s)
             self._lock_wait.abandoned.set()
             self._thread.join()
             self._thread = None
@@ -193,17 +196,17 @@ class Writer:
     def _wait_for_room(self) -> None:
         self._hurry.set()
         self._room.clear()
-        self._wait(self._room, lambda: not self._is_over(_BLOCKING))
+        self._wait(self._room, lambda: not self._is_over(_MAX_OVERRUN))
 
     def _wait(self, event: Event, is_over: Callable[[], bool]) -> None:
-        """Wait until something is so; a thread that has died tells nobody else, so it is looked after.
+        """Waits until something is so; a thread that has died tells nobody else, so it is looked after.
 
         Raises:
             StoreError: the writer failed, or the store is locked for longer than anybody waits.
         """
         if not is_over():
             with interruptible():
-                while not is_over() and not event.wait(_PATIENCE_S):
+                while not is_over() and not event.wait(_CHECK_EVERY_S):
                     self._check()
                     since = self._locked_since
                     if since is not None and monotonic() - since > self._lock_wait.patience_s:
@@ -230,8 +233,8 @@ class Writer:
         else:
             refusal = str(self._rescue_error).rstrip(".")
             message = f"{self._cause} No other file could be written ({refusal})."
-        if self._lost:
-            answers = counted(len(self._lost), "answer")
+        if self._lost_trials:
+            answers = counted(len(self._lost_trials), "answer")
             message += f" {answers} could not be kept; resuming the run requests them again."
         return message
 
@@ -276,7 +279,7 @@ class Writer:
             if not self._cause:
                 self._connect_to_store()
             if self._db is None:
-                self._lost.update(row[:3] for row in rows)
+                self._lost_trials.update(row[:3] for row in rows)
                 return
             self._commit(rows, states)
             if not self._cause:
@@ -285,12 +288,12 @@ class Writer:
             if not self.rescue:
                 raise
             if self._cause:
-                self._lost.update(row[:3] for row in rows)
+                self._lost_trials.update(row[:3] for row in rows)
             else:
                 self._move(error, rows, states)
 
     def _connect_to_store(self) -> None:
-        """Connect, unless the path names another file by now: SQLite would make a new one.
+        """Connects, unless the path names another file by now: SQLite would make a new one.
 
         Raises:
             FileChanged: it does.
@@ -340,7 +343,7 @@ class Writer:
             self._locked_since = None
 
     def _move(self, error: sqlite3.Error | OSError, rows: Sequence[Row], states: Sequence[RunState]) -> None:
-        """Go on in a new file, if one can be written."""
+        """Goes on in a new file, if one can be written."""
         from proctor.stores.sqlite.rescue import save_elsewhere
 
         try:
@@ -357,7 +360,7 @@ class Writer:
             self._commit(rows, states)
         except (sqlite3.Error, OSError, StoreError) as rescue_error:
             self._rescue_error = rescue_error
-            self._lost.update(row[:3] for row in rows)
+            self._lost_trials.update(row[:3] for row in rows)
         finally:
             if old is not None:
                 old.close()

@@ -17,7 +17,7 @@ from proctor.model import Run, Suite
 from proctor.protocols import SavedSuite
 from proctor.stores.sqlite.connection import as_store_errors
 from proctor.stores.sqlite.suite_staging import IS_UNFINISHED
-from proctor.stores.sqlite.transactions import made, transaction
+from proctor.stores.sqlite.transactions import decode_row, transaction
 
 _NUMBER = re.compile(r"v([1-9][0-9]{0,8})", re.ASCII)
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})", re.ASCII)
@@ -34,7 +34,7 @@ class Versions:
             db: a connection to it.
         """
         self._path = path
-        self._folder = Path(path).parent
+        self._folder = Path(path).absolute().parent
         self._db = db
 
     def save(self, suite: Suite, *, aside: bool = False) -> Suite:
@@ -46,15 +46,15 @@ class Versions:
             suite: its header.
             aside: a version that is there stays as it is, and a new one comes before all others in turn.
         """
-        known, kept, highest, turn, first = self._db.execute(
+        known_number, stored_content, highest, turn, first = self._db.execute(
             "SELECT max(CASE WHEN digest = ? THEN number END), max(digest = ? AND content IS NOT NULL), "
             "coalesce(max(number), 0), coalesce(max(turn), 0), coalesce(min(turn), 1) "
             "FROM versions WHERE name = ?",
             (suite.digest, suite.digest, suite.name),
         ).fetchone()
-        number = known or highest + 1
+        number = known_number or highest + 1
         suite = replace(suite, version=f"v{number}")
-        if aside and kept:
+        if aside and stored_content:
             return suite
         self._db.execute(
             "INSERT OR REPLACE INTO versions (name, number, digest, content, saved_at, turn, body) "
@@ -97,27 +97,27 @@ class Versions:
             StoreError: the digests of several versions begin like that.
         """
         if version is None:
-            found = self._bodies("ORDER BY turn DESC LIMIT 1", name)
+            bodies = self._bodies("ORDER BY turn DESC LIMIT 1", name)
         elif number := _NUMBER.fullmatch(version):
-            found = self._bodies("AND number = ?", name, int(number[1]))
+            bodies = self._bodies("AND number = ?", name, int(number[1]))
         elif digest := _DIGEST.fullmatch(version):
             beginning = f"sha256:{digest[1]}"
-            found = self._bodies("AND substr(digest, 1, ?) = ?", name, len(beginning), beginning)
+            bodies = self._bodies("AND substr(digest, 1, ?) = ?", name, len(beginning), beginning)
         else:
             return None
-        suites = [made(self._path, partial(decode, body, Suite)) for body in found]
+        suites = [decode_row(self._path, partial(decode, body, Suite)) for body in bodies]
         if len(suites) > 1:
-            several = ", ".join(f"{one.version} ({one.digest[:19]})" for one in suites)
+            several = ", ".join(f"{suite.version} ({suite.digest[:19]})" for suite in suites)
             raise StoreError(
                 f"More than one version of {name!r} has a digest that begins with {version!r}: {several}. "
                 "Give more of it."
             )
         return suites[0] if suites else None
 
-    def _bodies(self, which: str, *values: object) -> list[bytes]:
+    def _bodies(self, condition: str, *values: object) -> list[bytes]:
         with as_store_errors(self._path):
             rows = self._db.execute(
-                f"SELECT body FROM versions WHERE name = ? AND content IS NOT NULL {which}",  # noqa: S608
+                f"SELECT body FROM versions WHERE name = ? AND content IS NOT NULL {condition}",  # noqa: S608
                 values,
             ).fetchall()
         return [body for (body,) in rows]
@@ -130,7 +130,7 @@ class Versions:
                 "WHERE content IS NOT NULL AND (? IS NULL OR name = ?) ORDER BY name, number",
                 (name, name),
             ).fetchall()
-        return [made(self._path, partial(_saved, *row)) for row in rows]
+        return [decode_row(self._path, partial(_saved, *row)) for row in rows]
 
     def origin(self, name: str) -> str | None:
         """See `Store.origin`."""
@@ -141,15 +141,19 @@ class Versions:
     def names_from(self, path: str) -> list[str]:
         """See `Store.names_from`."""
         with as_store_errors(self._path):
-            rows = self._db.execute("SELECT name FROM origins WHERE path = ?", (self._kept(path),)).fetchall()
+            rows = self._db.execute(
+                "SELECT name FROM origins WHERE path = ?", (self._relative_path(path),)
+            ).fetchall()
         return [name for (name,) in rows]
 
     def claim_name(self, name: str, path: str) -> None:
         """See `Store.claim_name`."""
         with as_store_errors(self._path):
-            self._db.execute("INSERT OR REPLACE INTO origins VALUES (?, ?)", (name, self._kept(path)))
+            self._db.execute(
+                "INSERT OR REPLACE INTO origins VALUES (?, ?)", (name, self._relative_path(path))
+            )
 
-    def _kept(self, path: str) -> bytes:
+    def _relative_path(self, path: str) -> bytes:
         """A path as it is kept: from the store's folder on, where the system has a way there."""
         try:
             return os.fsencode(os.path.relpath(path, self._folder))
@@ -166,27 +170,27 @@ class Versions:
             suite = self.find(name, version)
             if suite is None:
                 raise StoreError(f"There is no version {version!r} of a suite {name!r} in {self._path}.")
-            self._refuse_if_held(suite)
+            self._refuse_if_run(suite)
             self._db.execute(
                 "UPDATE versions SET content = NULL, body = x'' WHERE name = ? AND digest = ?",
                 (name, suite.digest),
             )
             sweep(self._db)
 
-    def _refuse_if_held(self, suite: Suite) -> None:
+    def _refuse_if_run(self, suite: Suite) -> None:
         rows = self._db.execute("SELECT body FROM runs WHERE suite = ?", (suite.digest,)).fetchall()
-        runs = [made(self._path, partial(decode, body, Run)) for (body,) in rows]
-        held = [run.id for run in runs if run.suite.name == suite.name]
-        if held:
-            of_it = "1 run of it is" if len(held) == 1 else f"{len(held):,} runs of it are"
+        runs = [decode_row(self._path, partial(decode, body, Run)) for (body,) in rows]
+        run_ids = [run.id for run in runs if run.suite.name == suite.name]
+        if run_ids:
+            of_it = "1 run of it is" if len(run_ids) == 1 else f"{len(run_ids):,} runs of it are"
             raise StoreError(
-                f"{suite.version} of {suite.name!r} cannot be forgotten: {of_it} stored, such as {held[-1]}. "
-                "Delete them first with `proctor runs delete`."
+                f"{suite.version} of {suite.name!r} cannot be forgotten: {of_it} stored, such as "
+                f"{run_ids[-1]}. Delete them first with `proctor runs delete`."
             )
 
 
 def sweep(db: sqlite3.Connection) -> None:
-    """Forget contents that no version and no run has, and cases that no content has.
+    """Forgets contents that no version and no run has, and cases that no content has.
 
     What is being saved at this moment stays; see `proctor.stores.sqlite.suite_staging`.
     """

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from proctor.errors import NothingSelected
 from proctor.model import Run
+from proctor.protocols import Store
 from proctor.reports.runs.serialize import trial_row
 from proctor.services.runs.reading.case_detail import AskedCase, asked_case
 from proctor.stores.catalogue.records import Wanted
@@ -18,7 +19,7 @@ from proctor.web.api.models import runs as models
 from proctor.web.api.requests import Position, Repeat, RunId
 from proctor.web.api.responses import json_response
 from proctor.web.browser_sessions import get_session
-from proctor.web.project import Project, get_project
+from proctor.web.project import get_project
 from proctor.web.templates_env import PageNotFound, load_run
 
 router = APIRouter(prefix="/runs/{run_id}/trials", tags=["trials"])
@@ -53,7 +54,7 @@ def list_trials(request: Request, run_id: RunId, query: Annotated[models.TrialFi
         page = project.catalogue.page(
             run.id, trial_filter, query.sort, query.after, query.limit, revealed=revealed
         )
-        load_case = cache(lambda position: _load_case(project, run, position, reveal=revealed))
+        load_case = cache(lambda position: _load_case(store, run, position, reveal=revealed))
         rows = [_row(load_case(line.position), line.repeat) for line in page.lines]
     body = {"trials": rows, "total": page.total, "whole": run_summary.whole}
     return json_response({**body, "next": page.next, "previous": page.previous})
@@ -65,16 +66,16 @@ def get_trial(request: Request, run_id: RunId, position: Position, repeat: Repea
     project = get_project(request)
     with project.store() as store:
         run = load_run(store, run_id)
-        detail = _load_case(project, run, position, reveal=run.id in get_session(request).revealed)
+        detail = _load_case(store, run, position, reveal=run.id in get_session(request).revealed)
     try:
         return json_response(_row(detail, repeat))
     except NothingSelected as error:
         raise PageNotFound(str(error)) from None
 
 
-def _load_case(project: Project, run: Run, position: int, *, reveal: bool) -> AskedCase:
+def _load_case(store: Store, run: Run, position: int, *, reveal: bool) -> AskedCase:
     try:
-        return asked_case(project.store_path, run, position, reveal=reveal, history=0)
+        return asked_case(store, run, position, reveal=reveal, history=0)
     except NothingSelected as error:
         raise PageNotFound(str(error)) from None
 

@@ -112,9 +112,7 @@ def _load_case(request: Request, run_id: str, position: int, *, history: bool = 
         run = load_run(store, run_id)
         reveal = run.id in get_session(request).revealed
         try:
-            return asked_case(
-                project.store_path, run, position, reveal=reveal, **({} if history else {"history": 0})
-            )
+            return asked_case(store, run, position, reveal=reveal, **({} if history else {"history": 0}))
         except NothingSelected as error:
             raise PageNotFound(str(error)) from None
 

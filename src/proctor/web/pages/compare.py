@@ -82,7 +82,7 @@ def compare(
 ) -> Response:
     """Compares runs, or lists runs to choose from."""
     run_ids = [run_id for run_id in run if run_id]
-    if not run_ids or not get_project(request).store_path.exists():
+    if not run_ids or not get_project(request).location.exists():
         return _choose_page(request)
     try:
         with get_project(request).store() as store:
@@ -155,7 +155,7 @@ def _choose_page(
     request: Request, suite: str = "", *, error: str = "", selected_ids: Sequence[str] = ()
 ) -> Response:
     project = get_project(request)
-    if not project.store_path.exists():  # showing an empty list creates no store
+    if not project.location.exists():  # showing an empty list creates no store
         return render_page(request, "compare_choose.html", wrong="", rows=[], any_run=False)
     with project.store() as store:
         runs = list(store.runs())

@@ -136,17 +136,18 @@ def _sides(request: Request, names: list[str], position: int, repeat: int) -> tu
     project, revealed = get_project(request), get_session(request).revealed
     with project.store() as store:
         runs = [load_run(store, name) for name in names]
-    try:
-        baseline = asked_case(project.store_path, runs[0], position, reveal=runs[0].id in revealed, history=0)
-        candidate_position = same_case(project.store_path, runs[0], position, runs[1])
-        candidate = asked_case(
-            project.store_path, runs[1], candidate_position, reveal=runs[1].id in revealed, history=0
-        )
-        return AnswerSide("baseline", baseline, baseline.row(repeat)), AnswerSide(
-            "candidate", candidate, candidate.row(repeat)
-        )
-    except NothingSelected as error:
-        raise PageNotFound(str(error)) from None
+        try:
+            baseline = asked_case(store, runs[0], position, reveal=runs[0].id in revealed, history=0)
+            candidate_position = same_case(store, runs[0], position, runs[1])
+            candidate = asked_case(
+                store, runs[1], candidate_position, reveal=runs[1].id in revealed, history=0
+            )
+            return (
+                AnswerSide("baseline", baseline, baseline.row(repeat)),
+                AnswerSide("candidate", candidate, candidate.row(repeat)),
+            )
+        except NothingSelected as error:
+            raise PageNotFound(str(error)) from None
 
 
 def _headline(before: Row, after: Row) -> str:

@@ -277,7 +277,7 @@ def _current_version(request: Request, suite_form: SuiteForm, draft: Draft | Non
     """Returns the current version under the name that the suite would be saved by."""
     name = suite_form.name or (draft.suite.name if draft and draft.suite else "")
     project = get_project(request)
-    if not name or not project.store_path.exists():
+    if not name or not project.location.exists():
         return None
     with project.store() as store:
         return store.suite(name)

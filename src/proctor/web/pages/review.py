@@ -29,7 +29,6 @@ from proctor.services.judges.review import (
     judged_scores,
 )
 from proctor.services.runs.reading.listing import Filter, fitting
-from proctor.stores.sqlite.case_queries import Places
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import get_project
 from proctor.web.security import PageForm, read_form
@@ -64,7 +63,7 @@ def review(
         stored_run = load_run(store, run)
         current_review = _review(request, store, stored_run)
         answer = _find_answer(current_review, at) if at else current_review.next(None, show, tag)
-        details = None if answer is None else _answer_details(request, current_review, answer)
+        details = None if answer is None else _answer_details(store, current_review, answer)
         next_answer = None if answer is None else current_review.next(answer, show, tag)
         return render_page(
             request,
@@ -211,9 +210,9 @@ def _answer_key(answer: Reviewable | None) -> str | None:
     return None if answer is None else f"{answer.position}.{answer.repeat}"
 
 
-def _answer_details(request: Request, current_review: Review, answer: Reviewable) -> dict[str, Any]:
+def _answer_details(store: Store, current_review: Review, answer: Reviewable) -> dict[str, Any]:
     """Returns an answer with its prompt; grades and others' labels only once this person has labelled it."""
-    case_in_run = Places(get_project(request).store_path).place(current_review.run, answer.position)
+    case_in_run = store.case_in_run(current_review.run, answer.position)
     trials = () if case_in_run is None else case_in_run.trials
     trial = next(
         (place_trial.trial for place_trial in trials if place_trial.trial.repeat == answer.repeat), None

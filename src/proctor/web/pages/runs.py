@@ -73,7 +73,7 @@ class RunListQuery(Struct, frozen=True, kw_only=True):
 def runs(request: Request) -> Response:
     """Lists the matching runs, newest first by default."""
     project, query = get_project(request), _parse_query(request)
-    if not project.store_path.exists():  # showing an empty list creates no store
+    if not project.location.exists():  # showing an empty list creates no store
         return render_page(request, "runs.html", **_empty(query))
     with project.store() as store:
         all_runs = list(store.runs())

@@ -96,7 +96,7 @@ def suite(
 
 
 def _store(project: Project, name: str) -> Any:
-    if not project.store_path.exists():
+    if not project.location.exists():
         raise PageNotFound(f"There is no suite {name!r}: nothing was saved here yet.")
     return project.store()
 

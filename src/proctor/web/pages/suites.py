@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -22,7 +21,6 @@ from proctor.services.runs.reading.listing import listed
 from proctor.services.suites.builtin_suites import BUILTIN, TIERS
 from proctor.services.suites.overview import Overview, overviews
 from proctor.services.suites.trash import Discarded, Trash
-from proctor.stores import STORES
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import Project, get_project
 from proctor.web.security import PageForm, read_form
@@ -59,7 +57,7 @@ def suites(
     """Lists every suite once."""
     project = get_project(request)
     sort = sort if sort in SORTS else "name"
-    if not project.store_path.exists():  # showing an empty list creates no store
+    if not project.location.exists():  # showing an empty list creates no store
         return render_page(
             request,
             "suites.html",
@@ -133,16 +131,13 @@ def _make_entry(store: Store, overview: Overview) -> SuiteEntry:
 
 def get_trash_opener(project: Project) -> Callable[[], AbstractContextManager[Store]]:
     """Returns a function that opens the project's store of deleted suites."""
-    return partial(_open_store, f"{project.store_path}-trash")
-
-
-def _open_store(path: str) -> AbstractContextManager[Store]:
-    return closing(STORES.get("sqlite")(path))
+    trash = project.location.trash()
+    return lambda: closing(trash.open_store())
 
 
 def deleted_in(project: Project, store: Store) -> list[Discarded]:
     """Returns what can be restored, last deleted first."""
-    if not project.store_path.with_name(f"{project.store_path.name}-trash").exists():
+    if not project.location.trash().exists():
         return []
     return Trash(store, get_trash_opener(project)).discarded()[:_MAX_DELETED]
 

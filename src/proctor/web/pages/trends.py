@@ -87,7 +87,7 @@ def trends(
     """Shows a trend, or lists targets to choose from."""
     query = TrendQuery(suite=suite, target=target, since=since, until=until, baseline=baseline)
     project = get_project(request)
-    if not project.store_path.exists():  # showing an empty list creates no store
+    if not project.location.exists():  # showing an empty list creates no store
         return _choose_page(request, ())
     with project.store() as store:
         all_runs = list(store.runs())

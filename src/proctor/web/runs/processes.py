@@ -74,7 +74,7 @@ class RunProcesses:
             project: the folder that they work in, and the store of their runs.
         """
         self._project = project
-        self._folder = project.store_path.parent / "starts"
+        self._folder = project.location.folder / "starts"
         self._lock = Lock()
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._stopped: set[int] = set()
@@ -130,7 +130,7 @@ class RunProcesses:
             )
 
     def _common_flags(self) -> tuple[str, ...]:
-        return ("--quiet", f"--store={self._project.store_path}")
+        return ("--quiet", f"--store={self._project.location.address}")
 
     def _start(self, start: StartedRun) -> StartedRun:
         """Starts a process; its stderr file stays locked for as long as it lives."""

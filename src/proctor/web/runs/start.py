@@ -38,7 +38,7 @@ def make_estimate(project: Project, store: Store, run_form: RunForm) -> Estimate
     request = run_form.request(context)
     try:
         estimate = estimated(
-            store, request, project.environ, folder=project.store_path.parent, start=project.folder
+            store, request, project.environ, folder=project.location.folder, start=project.folder
         )
     except SuiteError as error:
         raise FormErrors({"target": " ".join(str(problem.message) for problem in error.problems)}) from None

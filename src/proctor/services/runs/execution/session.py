@@ -38,7 +38,7 @@ class Session:
             store: where everything is kept.
             environ: where keys come from.
             listen: receives every event, in order.
-            folder: where the store lies; the cache and a user's own `prices.toml` are beside it.
+            folder: where the store lies; a user's own `prices.toml` is in it.
         """
         self._store = store
         self._environ = environ
@@ -99,7 +99,7 @@ class Session:
             prices=prices,
             notify=lambda message: self._listen(events.Told(message)),
             progress=lambda name, count, total: self._listen(events.Fetching(name, count, total)),
-            cache_path=self._folder / "cache.db",
+            open_cache=self._store.open_answer_cache,
             max_answer_bytes=settings.max_answer_bytes,
         )
 

@@ -22,11 +22,11 @@ STOP_PATIENCE_S = 1.0
 
 @contextmanager
 def watch_store(store: Store, listen: events.Listener, stop: Callable[[], None]) -> Iterator[None]:
-    """Say it when a lock keeps answers waiting, and stop the run when the store's file is lost.
+    """Warns when a lock keeps answers waiting, and stops the run when the store's file is lost.
 
     Args:
         store: the run's.
-        listen: told when waiting begins and ends, and when no request is sent because of it.
+        listen: called when waiting begins and ends, and when no request is sent because of it.
         stop: ends the run.
     """
     task = asyncio.create_task(_watch(store, listen, stop))
@@ -61,7 +61,7 @@ def _notice(waiting: int, *, is_full: bool) -> str:
 
 
 async def write_rest(store: Store, is_stopped: Callable[[], bool]) -> None:
-    """Wait until all that a run handed over is durable; a run that was stopped waits a second for a lock."""
+    """Waits until all that a run handed over is durable; a run that was stopped waits a second for a lock."""
     last: float | None = None
     try:
         while not store.flush(_LOOK_EVERY_S / 5):
@@ -77,7 +77,7 @@ async def write_rest(store: Store, is_stopped: Callable[[], bool]) -> None:
 
 
 def check_store(store: Store, run: Run) -> None:
-    """Refuse a run that is not in its store any more.
+    """Refuses a run that is not in its store any more.
 
     Raises:
         StoreError: says where it is.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,15 +22,12 @@ from proctor.errors import UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Params, Price, Prompt, Settings, TargetSpec
 from proctor.plurals import counted
 from proctor.pricing import parse_prices
-from proctor.protocols import Answers, Embeds
+from proctor.protocols import AnswerCache, Answers, Embeds
 from proctor.targets import TARGETS, get_kind
 from proctor.targets.context import Opening
 from proctor.targets.parse import parse_target
 from proctor.targets.prices import quote_for
 from proctor.targets.redaction import discreet
-
-if TYPE_CHECKING:
-    from proctor.stores.answer_cache import AnswerCache
 
 _PRICES = Path(proctor.__file__).with_name("prices.toml")
 _GRACE_S = 5.0
@@ -49,7 +46,7 @@ class Reach:
         prices: Prices,
         notify: Callable[[str], None],
         progress: Callable[[str, int, int], None] = lambda _name, _count, _total: None,
-        cache_path: Path | None = None,
+        open_cache: Callable[[Callable[[str], None]], AnswerCache] | None = None,
         max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
         """Opens nothing yet.
@@ -61,7 +58,7 @@ class Reach:
             prices: what models cost.
             notify: told what takes long, in sentences.
             progress: told how far a download is: its name, the bytes that are here, the bytes of all.
-            cache_path: the file of the cache, opened when a run wants it; None for no cache.
+            open_cache: opens the cache, when a run wants it; None for no cache.
             max_answer_bytes: the largest answer that is read.
         """
         self.environ = environ
@@ -82,7 +79,7 @@ class Reach:
         """How many runs have begun."""
         self._embedder: Embeds | None = None
         self._prices = prices
-        self._cache_path = cache_path
+        self._open_cache = open_cache
         self._cache: AnswerCache | None = None
         self._lookups: Lookups | None = None
         self._budget: Budget | None = None
@@ -100,10 +97,8 @@ class Reach:
         self._budget = None
         if budget_usd is not None:
             self._budget = Budget(budget_usd, spent_usd=spent_usd, notify=self._notify)
-        if cached and self._cache is None and self._cache_path is not None:
-            from proctor.stores.answer_cache import AnswerCache
-
-            self._cache = AnswerCache(self._cache_path, self._notify)
+        if cached and self._cache is None and self._open_cache is not None:
+            self._cache = self._open_cache(self._notify)
         self._lookups = Lookups() if cached and self._cache is not None else None
 
     def require_prices(self, specs: Iterable[TargetSpec]) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from msgspec import Struct
 
 from proctor.errors import NothingSelected
 from proctor.model import Case, PassRule, Run, Verdict
 from proctor.plan import repeats_of
+from proctor.protocols import CaseInRun, SameCaseElsewhere, Store
 from proctor.reports.runs.serialize import Row, seal
 from proctor.safe_text import one_line
-from proctor.stores.sqlite.case_queries import Elsewhere, Place, Places
 from proctor.verdicts import Repeats, rules_of, verdict_of
 
 _LARGEST = 2**62
@@ -35,7 +33,7 @@ class AskedCase(Struct, frozen=True, kw_only=True):
     """How often the run asks it."""
     together: Verdict | None = None
     """The verdict of all repeats under a rule over repeats; None without one, and before all are in."""
-    history: tuple[Elsewhere, ...] = ()
+    history: tuple[SameCaseElsewhere, ...] = ()
     """Other runs of the suite that sent the same, newest first."""
 
     @property
@@ -63,13 +61,11 @@ class AskedCase(Struct, frozen=True, kw_only=True):
         )
 
 
-def asked_case(
-    store_path: Path, run: Run, position: int, *, reveal: bool, history: int = _HISTORY
-) -> AskedCase:
+def asked_case(store: Store, run: Run, position: int, *, reveal: bool, history: int = _HISTORY) -> AskedCase:
     """The case at one place of a run's suite, read alone, however many there are.
 
     Args:
-        store_path: the file of the store that the run is in.
+        store: the store that the run is in.
         run: the run.
         position: the place of the case in the suite, from 0.
         reveal: seal nothing.
@@ -79,8 +75,7 @@ def asked_case(
         NothingSelected: there is no such place, or no trial of it that is finished; says which.
         StoreError: the store cannot be read.
     """
-    places = Places(store_path)
-    place = places.place(run, position) if 0 <= position < _LARGEST else None
+    place = store.case_in_run(run, position) if 0 <= position < _LARGEST else None
     if place is None:
         raise NothingSelected(
             f"There is no case at place {position:,} of run {run.id}: its suite {one_line(run.suite.title)} "
@@ -99,11 +94,11 @@ def asked_case(
         rule=rule,
         planned=trial_count,
         together=_together(run, rule, rows, trial_count),
-        history=tuple(places.elsewhere(run, place.case.sent, history)) if history else (),
+        history=tuple(store.same_case_elsewhere(run, place.case.sent, history)) if history else (),
     )
 
 
-def _rows(place: Place, rule: PassRule, *, reveal: bool) -> tuple[Row, ...]:
+def _rows(place: CaseInRun, rule: PassRule, *, reveal: bool) -> tuple[Row, ...]:
     rows = (
         Row(trial=stored_trial.trial, verdict=verdict_of(stored_trial.trial, rule), case=place.case.case)
         for stored_trial in place.trials
@@ -121,7 +116,7 @@ def _together(run: Run, rule: PassRule, rows: tuple[Row, ...], trial_count: int)
     return repeats.verdict(run.suite.repeats_rule)
 
 
-def _why_none(run: Run, place: Place) -> str:
+def _why_none(run: Run, place: CaseInRun) -> str:
     case_name = f"Case {_name(place.case.case.id)}"
     if place.trials:
         return f"{case_name} has an answer in run {run.id}, and waits for its judges. Look again later."
@@ -141,18 +136,17 @@ def _name(case_id: str) -> str:
     return repr(one_line(case_id))
 
 
-def same_case(store_path: Path, run: Run, position: int, other: Run) -> int:
+def same_case(store: Store, run: Run, position: int, other: Run) -> int:
     """Where another run's suite sends the same as a run's does at one place.
 
     Raises:
         NothingSelected: nowhere.
         StoreError: the store cannot be read.
     """
-    places = Places(store_path)
-    place = places.place(run, position) if 0 <= position < _LARGEST else None
+    place = store.case_in_run(run, position) if 0 <= position < _LARGEST else None
     other_position = None
     if place is not None:
-        other_position = places.position_of(other, place.case.sent, place.case.case.id)
+        other_position = store.find_position(other, place.case.sent, place.case.case.id)
     if other_position is None:
         raise NothingSelected(
             f"Run {other.id} has no case that is sent like the one at place {position:,} of {run.id}."

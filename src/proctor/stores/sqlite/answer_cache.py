@@ -1,7 +1,7 @@
 """Answers in one SQLite file, found again by the digest of all that they depend on.
 
 It is only ever a shortcut: a file that is damaged is put aside, and one that cannot be used is done without;
-both are told and neither stops a run. Several processes may use the same file.
+both are reported and neither stops a run. Several processes may use the same file.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from proctor.plurals import counted
 from proctor.stores.sqlite.connection import Connection, connect
 from proctor.stores.sqlite.lock_wait import LockWait, is_locked
 
+CACHE_NAME = "cache.db"
+"""The name of the file in the folder of a store."""
 APPLICATION_ID = 0x50524341
 """`PRCA`; in the file's header, so that another program's database is never taken for a cache."""
 _VERSION = 1
@@ -31,17 +33,17 @@ _SCHEMA = (
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {_VERSION}",
 )
-_PUT = """INSERT INTO answers (key, about, kept_at, parts, value, why_not) VALUES (?, ?, ?, ?, ?, ?)
+_UPSERT = """INSERT INTO answers (key, about, kept_at, parts, value, why_not) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE
     SET kept_at = excluded.kept_at, value = excluded.value, why_not = excluded.why_not
     WHERE excluded.value IS NOT NULL OR answers.value IS NULL"""
 _GET = "SELECT value, why_not FROM answers WHERE key = ?"
 _EARLIER = "SELECT parts FROM answers WHERE about = ? AND kept_at < ? ORDER BY kept_at DESC LIMIT 50"
 _BATCH = 64
-"""So many answers are written at once."""
+"""How many answers are written at once."""
 _GATHER_S = 0.1
 """An answer waits for others only when one was written less than so long ago."""
-_OPEN_PATIENCE_S = 5.0
+_OPEN_TIMEOUT_S = 5.0
 _RETRY_S = 1.0
 """How long a file that another process has locked is left alone, and how long closing waits for it."""
 _MAX_WAITING = 10_000
@@ -57,7 +59,7 @@ class _Entry(Struct, frozen=True, gc=False):
     why_not: str
 
 
-class AnswerCache:
+class SqliteAnswerCache:
     """Keeps answers as bytes; it does not know what is in them."""
 
     def __init__(self, path: Path, notify: Callable[[str], None] = lambda _message: None) -> None:
@@ -65,7 +67,7 @@ class AnswerCache:
 
         Args:
             path: the file.
-            notify: told, in a sentence, when the file is damaged or cannot be used.
+            notify: called with a sentence when the file is damaged or cannot be used.
         """
         self._path = path.absolute()
         self._notify = notify
@@ -73,7 +75,7 @@ class AnswerCache:
         self._waiting: dict[bytes, _Entry] = {}
         self._written_at = float("-inf")
         self._locked_until = float("-inf")
-        self._dropped = 0
+        self._lost_count = 0
         self._db: Connection | None = None
         self._open()
 
@@ -90,7 +92,7 @@ class AnswerCache:
         return [parts for (parts,) in self._rows(_EARLIER, (_blob(about), self._since))]
 
     def put(self, key: bytes, about: str, parts: bytes, value: bytes | None, why_not: str) -> None:
-        """Keep an answer, or why there is none, which never takes an answer's place.
+        """Keeps an answer, or why there is none, which never takes an answer's place.
 
         It can be had at once, and is in the file when the cache is closed, if not before.
 
@@ -105,7 +107,7 @@ class AnswerCache:
         if value is None and waiting is not None and waiting.value is not None:
             return
         if len(self._waiting) >= _MAX_WAITING:
-            self._dropped += 1
+            self._lost_count += 1
             return
         self._waiting[key] = _Entry(_blob(about), time(), parts, value, why_not)
         now = monotonic()
@@ -115,15 +117,15 @@ class AnswerCache:
             self._write()
 
     def close(self) -> None:
-        """Write what waits, and close the file. Safe to call twice."""
+        """Writes what waits, and closes the file. Safe to call twice."""
         if self._db is not None:
             self._db.lock_wait.patience_s = _RETRY_S
         self._write()
-        dropped = self._dropped + len(self._waiting)
-        if dropped and self._db is not None:
+        lost_count = self._lost_count + len(self._waiting)
+        if lost_count and self._db is not None:
             self._notify(
                 f"The cache {self._path} is locked by another process: "
-                f"{counted(dropped, 'answer')} could not be cached."
+                f"{counted(lost_count, 'answer')} could not be cached."
             )
         self._close()
 
@@ -142,11 +144,12 @@ class AnswerCache:
         if self._db is None or not waiting:
             return
         rows = [
-            (key, one.about, one.kept_at, one.parts, one.value, one.why_not) for key, one in waiting.items()
+            (key, entry.about, entry.kept_at, entry.parts, entry.value, entry.why_not)
+            for key, entry in waiting.items()
         ]
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany(_PUT, rows)
+            self._db.executemany(_UPSERT, rows)
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             if is_locked(error):
@@ -159,7 +162,7 @@ class AnswerCache:
     def _open(self) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = connect(str(self._path), LockWait(patience_s=_OPEN_PATIENCE_S))
+            self._db = connect(str(self._path), LockWait(patience_s=_OPEN_TIMEOUT_S))
             _prepare(self._db)
             self._db.lock_wait.patience_s = 0  # the event loop does not wait for a shortcut
         except (sqlite3.Error, OSError) as error:
@@ -169,16 +172,18 @@ class AnswerCache:
             self._notify(f"{self._path} is no cache of this version of Proctor, so no answer is cached.")
 
     def _give_up(self, error: Exception) -> None:
-        """Go on with a new file where this one is damaged, else without a cache."""
+        """Goes on with a new file where this one is damaged, else without a cache."""
         self._close()
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
-            aside = self._path.with_name(f"{self._path.name}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+            damaged_path = self._path.with_name(
+                f"{self._path.name}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+            )
             try:
-                self._path.rename(aside)
-            except OSError as refused:
-                error = refused
+                self._path.rename(damaged_path)
+            except OSError as refusal:
+                error = refusal
             else:
-                self._notify(f"The cache {self._path} is damaged: it was renamed to {aside.name}.")
+                self._notify(f"The cache {self._path} is damaged: it was renamed to {damaged_path.name}.")
                 self._open()
                 return
         self._notify(f"The cache {self._path} cannot be used, so no answer is cached any more: {error}.")
@@ -195,7 +200,7 @@ class _NotOurs(Exception):
 
 
 def _prepare(db: sqlite3.Connection) -> None:
-    """Make the tables in an empty file.
+    """Makes the tables in an empty file.
 
     Raises:
         _NotOurs: it holds something else.

@@ -1,0 +1,185 @@
+"""The store in memory: `--store :memory:`.
+
+It is the store of `proctor.stores.sqlite` over a database that SQLite keeps in memory: all that one promises
+holds here without a second implementation of versions, digests and orders. Only what concerns files differs:
+locks of runs are kept in memory too, and what cannot be written is not saved elsewhere. It writes no file.
+
+A database in memory holds 1 GiB at most, and its readers and writers wait for each other.
+
+Sources: "In-Memory Databases" and the comments of memdb.c, sqlite.org: a database of the VFS `memdb` whose
+name begins with `/` is shared by the connections of a process.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from pathlib import Path
+from time import time
+from weakref import finalize
+
+from msgspec import Struct
+
+from proctor.errors import UsageError
+from proctor.protocols import AnswerCache
+from proctor.stores.catalogue.database import Catalogue
+from proctor.stores.location import DEFAULT_FOLDER, StoreFiles
+from proctor.stores.sqlite.connection import connect_to_memory
+from proctor.stores.sqlite.lock_wait import LockWait
+from proctor.stores.sqlite.migrations import migrate
+from proctor.stores.sqlite.run_locks import RunLocks, SharedLocks
+from proctor.stores.sqlite.store import SqliteStore
+from proctor.stores.sqlite.trial_writer import Writer
+
+ADDRESS = ":memory:"
+
+
+class MemoryLocation:
+    """The `StoreLocation` of one store in memory; every `open_store` gives the same store."""
+
+    address = ADDRESS
+    is_durable = False
+    files: StoreFiles | None = None
+
+    def __init__(self) -> None:
+        """Makes nothing yet."""
+        self.folder = Path(DEFAULT_FOLDER)
+        self._uri = _new_uri()
+        self._catalogue_uri = _new_uri()
+        self._locks = SharedLocks()
+        self._answers: dict[bytes, _Answer] = {}
+        self._trash: MemoryLocation | None = None
+        self._close: Callable[[], object] | None = None
+        """Closes the connection that keeps the database; it is called when the location is collected."""
+
+    def exists(self) -> bool:
+        """Whether it was opened before."""
+        return self._close is not None
+
+    def is_empty(self) -> bool:
+        """Never: what is opened has its tables."""
+        return False
+
+    def check_writable(self) -> None:
+        """Memory can be written."""
+
+    def open_store(self, notify: Callable[[str], None] = lambda _line: None) -> MemoryStore:  # noqa: ARG002
+        """The store; `notify` is never called."""
+        if self._close is None:
+            keeper = connect_to_memory(self._uri)
+            self._close = finalize(self, keeper.close)
+            migrate(keeper)
+        return MemoryStore(self)
+
+    def trash(self) -> MemoryLocation:
+        """Where deleted versions of suites are."""
+        if self._trash is None:
+            self._trash = MemoryLocation()
+        return self._trash
+
+    def open_catalogue(self) -> Catalogue:
+        """A catalogue in memory."""
+        return Catalogue(ADDRESS, partial(connect_to_memory, self._catalogue_uri))
+
+    def open_answer_cache(
+        self,
+        notify: Callable[[str], None] = lambda _message: None,  # noqa: ARG002
+    ) -> AnswerCache:
+        """The answers that this process has kept; `notify` is never called."""
+        return _MemoryAnswerCache(self._answers)
+
+
+def _new_uri() -> str:
+    return f"file:/proctor-{secrets.token_hex(8)}?vfs=memdb"
+
+
+def memory_location(name: str = "") -> MemoryLocation:
+    """A new, empty store in memory.
+
+    Raises:
+        UsageError: the address goes on after the scheme.
+    """
+    if name.strip("/"):
+        raise UsageError(f"A store in memory has no name: write {ADDRESS} instead of memory://{name}.")
+    return MemoryLocation()
+
+
+class MemoryStore(SqliteStore):
+    """The `Store` over a database in memory; use `MemoryLocation.open_store`."""
+
+    is_durable = False
+
+    def __init__(self, location: MemoryLocation) -> None:
+        """Opens the store of a location.
+
+        Args:
+            location: keeps the database for as long as this store is open.
+        """
+        lock_wait = LockWait()
+        connect = partial(connect_to_memory, location._uri)  # one thing in two classes
+        db = connect(lock_wait)
+        # Readers of a database in memory keep a writer waiting, so its commit waits for them.
+        writer = Writer(ADDRESS, lambda: connect(LockWait()), lock_wait, db)
+        super().__init__(ADDRESS, db, lock_wait, writer, _MemoryRunLocks(location._locks))
+        self._location = location
+
+    def protect(self) -> None:
+        """Waits for locks for as long as it takes; there is no other place to which trials could be saved."""
+        self._lock_wait.patience_s = inf
+
+    def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
+        """The answers that this process has kept; `notify` is never called."""
+        return self._location.open_answer_cache(notify)
+
+
+class _MemoryRunLocks(RunLocks):
+    """Which stores of this process have which run; no other process can have any."""
+
+    def __init__(self, locks: SharedLocks) -> None:
+        super().__init__(ADDRESS)
+        self._locks = locks
+
+    def _share_if_there(self) -> SharedLocks | None:
+        return self._share()
+
+    def _find_shared(self, *, writes: bool) -> SharedLocks:  # noqa: ARG002
+        return self._locks
+
+
+class _Answer(Struct, frozen=True, gc=False):
+    about: str
+    put_at: float
+    parts: bytes
+    value: bytes | None
+    why_not: str
+
+
+class _MemoryAnswerCache:
+    """The `AnswerCache` of a store in memory."""
+
+    def __init__(self, answers: dict[bytes, _Answer]) -> None:
+        self._answers = answers
+        self._opened_at = time()
+
+    def get(self, key: bytes) -> tuple[bytes | None, str] | None:
+        answer = self._answers.get(key)
+        return None if answer is None else (answer.value, answer.why_not)
+
+    def earlier(self, about: str) -> list[bytes]:
+        answers = [
+            answer
+            for answer in self._answers.values()
+            if answer.about == about and answer.put_at < self._opened_at
+        ]
+        return [answer.parts for answer in reversed(answers)][:50]
+
+    def put(self, key: bytes, about: str, parts: bytes, value: bytes | None, why_not: str) -> None:
+        previous = self._answers.get(key)
+        if value is None and previous is not None and previous.value is not None:
+            return
+        self._answers[key] = _Answer(about, time(), parts, value, why_not)
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,141 @@
+"""Where a store in an SQLite file is, and the files that lie beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from proctor.errors import UsageError
+from proctor.protocols import AnswerCache
+from proctor.stores.location import Progress, SalvageResult, StoreReport, UnusedFile
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
+    from proctor.stores.catalogue.database import Catalogue
+    from proctor.stores.sqlite.store import SqliteStore
+
+
+class SqliteLocation:
+    """The `StoreLocation` of a file, and the `StoreFiles` of it."""
+
+    is_durable = True
+
+    def __init__(self, path: str) -> None:
+        """Looks at nothing yet.
+
+        Args:
+            path: the file, which need not be there.
+        """
+        self.address = path
+        self.folder = Path(path).parent
+        self._path = Path(path)
+        self._temporary: TemporaryDirectory[str] | None = None
+        """Where the catalogue is of a store that cannot be written."""
+
+    @property
+    def files(self) -> SqliteLocation:
+        """What can be done with the file."""
+        return self
+
+    def exists(self) -> bool:
+        """Whether there is something at the path, if only a link that leads nowhere."""
+        return os.path.lexists(self._path)
+
+    def is_empty(self) -> bool:
+        """Whether there is a file of no bytes."""
+        return self._path.is_file() and not self._path.stat().st_size
+
+    def check_writable(self) -> None:
+        """Refuses a store that can only be read.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        from proctor.errors import StoreError
+        from proctor.stores.sqlite.connection import is_writable, read_only_message
+
+        if not is_writable(self.address):
+            raise StoreError(read_only_message(self.address))
+
+    def open_store(self, notify: Callable[[str], None] = lambda _line: None) -> SqliteStore:
+        """The store; see `SqliteStore.open_file`."""
+        from proctor.stores.sqlite.store import SqliteStore
+
+        return SqliteStore.open_file(self.address, notify)
+
+    def trash(self) -> SqliteLocation:
+        """The store of deleted versions, a file beside this one."""
+        return SqliteLocation(f"{self.address}-trash")
+
+    def open_catalogue(self) -> Catalogue:
+        """The catalogue beside the store; in a temporary folder where the store cannot be written."""
+        from tempfile import TemporaryDirectory
+
+        from proctor.stores.catalogue.database import Catalogue
+        from proctor.stores.sqlite.connection import is_writable
+
+        if is_writable(self.address):
+            return Catalogue(f"{self.address}-catalogue")
+        if self._temporary is None:
+            self._temporary = TemporaryDirectory(prefix="proctor-catalogue-")
+        return Catalogue(str(Path(self._temporary.name) / "catalogue"))
+
+    def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
+        """The cache of answers in the store's folder, which other stores there share."""
+        from proctor.stores.sqlite.answer_cache import CACHE_NAME, SqliteAnswerCache
+
+        return SqliteAnswerCache(self.folder / CACHE_NAME, notify)
+
+    # --- what is about files ---
+
+    def check(self, on_progress: Progress = lambda _count, _total: None) -> StoreReport:
+        """Checks the file and every row in it; see `StoreFiles.check`."""
+        from proctor.stores.sqlite.integrity import check_store
+
+        return check_store(self.address, on_progress)
+
+    def back_up(self, to: Path, on_progress: Progress = lambda _count, _total: None) -> dict[str, int]:
+        """Copies the store to a new file; see `StoreFiles.back_up`."""
+        from proctor.stores.sqlite.backup import back_up
+
+        return back_up(self.address, to, on_progress)
+
+    def repair(self, to: Path, on_progress: Progress = lambda _count, _total: None) -> SalvageResult:
+        """Saves what can be read into a new store; see `StoreFiles.repair`."""
+        from proctor.stores.sqlite.salvage import salvage
+
+        if not self.exists():
+            raise UsageError(f"There is no store at {self.address}. Name one with --store.")
+        return salvage(self._path, to, on_progress)
+
+    def find_unused(self, is_unused: Callable[[Path], bool]) -> Iterator[UnusedFile]:
+        """Damaged caches, and the cache and the catalogue where they are not used any more."""
+        from proctor.stores.sqlite.answer_cache import CACHE_NAME
+        from proctor.stores.sqlite.file_copy import remove_database
+
+        folder = self._path.absolute().parent
+        for damaged in sorted(folder.glob(f"{CACHE_NAME}.damaged-*")):
+            yield UnusedFile(path=damaged, is_damaged=True, remove=partial(remove_database, damaged))
+        for cache in (folder / CACHE_NAME, folder / f"{self._path.name}-catalogue"):
+            if cache.is_file() and is_unused(cache) and is_unused(Path(f"{cache}-wal")):
+                yield UnusedFile(path=cache, is_damaged=False, remove=partial(remove_database, cache))
+
+
+def sqlite_location(path: str) -> SqliteLocation:
+    """The store of a URL: `sqlite:///runs.db` is relative, `sqlite:////home/ana/runs.db` is absolute.
+
+    Args:
+        path: what follows `sqlite://`.
+
+    Raises:
+        UsageError: it names a host, or no file.
+    """
+    if not path.startswith("/") or not path[1:]:
+        raise UsageError(
+            f"sqlite://{path} names no file. Write sqlite:///runs.db, with three slashes, or only the path."
+        )
+    return SqliteLocation(path[1:])

@@ -1,0 +1,97 @@
+"""A store by its address: paths, URLs, and the store in memory."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from proctor.cli.main import cli
+from proctor.errors import UsageError
+from proctor.stores import locate_store, move_address, open_store
+
+CASE = (
+    '{"id": "a", "category": "reasoning", "input": "four", "ideal": "four", '
+    '"assertion": {"type": "contains"}, "metadata": {"difficulty": "easy", "tokens_est": 1}}\n'
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("address", "path"),
+    [("runs.db", "runs.db"), ("sqlite:///runs.db", "runs.db"), ("SQLite:///a/runs.db", "a/runs.db")],
+)
+def test_a_path_and_a_url_name_a_file(folder: Path, address: str, path: str) -> None:
+    location = locate_store(address)
+    assert not location.exists()
+    open_store(address).close()
+    assert location.exists()
+    assert (folder / path).is_file()
+
+
+def test_an_absolute_url_has_four_slashes(tmp_path: Path) -> None:
+    assert locate_store(f"sqlite:///{tmp_path}/runs.db").address == f"{tmp_path}/runs.db"
+
+
+@pytest.mark.parametrize(
+    "address", ["postgres://ana:secret@host/runs", "sqlite://runs.db", "sqlite:///", "memory://x"]
+)
+def test_an_address_of_no_store_is_a_sentence(address: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        locate_store(address)
+    assert "secret" not in str(refused.value)
+    assert str(refused.value).endswith(".")
+
+
+def test_an_unknown_scheme_lists_the_known_ones() -> None:
+    with pytest.raises(UsageError, match=r"postgres://\. Known are memory://, sqlite://"):
+        locate_store("postgres://host/runs")
+
+
+def test_an_address_in_a_file_is_seen_from_its_folder(folder: Path) -> None:
+    assert (
+        move_address("runs.db", folder / "a")
+        == move_address("sqlite:///runs.db", folder / "a")
+        == "a/runs.db"
+    )
+    assert move_address(":memory:", folder / "a") == ":memory:"
+
+
+def test_every_address_in_memory_is_a_store_of_its_own(folder: Path) -> None:
+    with closing(open_store(":memory:")) as first, closing(open_store(":memory:")) as second:
+        first.claim_name("s", str(folder / "s.jsonl"))
+        assert second.origin("s") is None
+    assert list(folder.iterdir()) == []
+
+
+def test_a_run_in_memory_leaves_no_file(folder: Path) -> None:
+    (folder / "suite.jsonl").write_text(CASE * 1, encoding="utf-8")
+    words = ["run", "suite.jsonl", "--target", "echo", "--store", ":memory:", "--cache"]
+    result = CliRunner().invoke(cli, words, standalone_mode=False)
+    assert result.exception is None, result.output
+    assert result.return_value == 0
+    assert "--resume" not in result.output
+    assert [path.name for path in folder.iterdir()] == ["suite.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["store", "check"], "has no file"),
+        (["store", "backup", "new.db"], "has no file"),
+        (["serve"], "Name a file"),
+        (["runs", "list"], "no store at :memory:"),
+    ],
+)
+def test_what_needs_a_file_refuses_a_store_in_memory(folder: Path, words: list[str], sentence: str) -> None:
+    result = CliRunner().invoke(cli, [*words, "--store", ":memory:"], standalone_mode=False)
+    assert isinstance(result.exception, UsageError)
+    assert sentence in str(result.exception)
+    assert list(folder.iterdir()) == []
