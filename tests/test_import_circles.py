@@ -17,57 +17,6 @@ import proctor
 
 SOURCE = Path(proctor.__file__).parent
 
-STILL: tuple[frozenset[str], ...] = (
-    frozenset(
-        (
-            "proctor.eval.agent_runs.records",
-            "proctor.eval.agent_runs.statistics",
-        )
-    ),
-    frozenset(
-        (
-            "proctor.eval.bench.bench",
-            "proctor.eval.bench.files",
-            "proctor.eval.bench.runner",
-            "proctor.eval.bench.statistics",
-            "proctor.eval.bench.tables",
-            "proctor.eval.notebook",
-        )
-    ),
-    frozenset(
-        (
-            "proctor.eval.judge.batch",
-            "proctor.eval.judge.judge",
-        )
-    ),
-    frozenset(
-        (
-            "proctor.eval.matched.comparison",
-            "proctor.eval.matched.paired",
-            "proctor.eval.matched.report",
-        )
-    ),
-    frozenset(
-        (
-            "proctor.eval.trajectory.charts",
-            "proctor.eval.trajectory.trajectory",
-        )
-    ),
-    frozenset(
-        (
-            "proctor.reports.certificates.of_judge",
-            "proctor.reports.runs.serialize",
-        )
-    ),
-    frozenset(
-        (
-            "proctor.targets.process.cli",
-            "proctor.targets.process.cli_batch",
-        )
-    ),
-)
-"""The circles that are still there. A circle that has ended is removed from here; none is added."""
-
 
 def module_name(path: Path, root: Path) -> str:
     parts = path.relative_to(root.parent).with_suffix("").parts
@@ -140,12 +89,7 @@ def describe(circle: frozenset[str]) -> str:
 
 
 def test_no_module_imports_one_that_imports_it_back() -> None:
-    new = [circle for circle in circles() if circle not in STILL]
-    assert not new, "\n\n".join(describe(circle) for circle in new)
-
-
-def test_circles_that_have_ended_are_no_longer_listed() -> None:
-    assert [sorted(circle) for circle in STILL if circle not in circles()] == []
+    assert not circles(), "\n\n".join(describe(circle) for circle in circles())
 
 
 @pytest.mark.parametrize(

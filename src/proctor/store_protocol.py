@@ -124,6 +124,10 @@ class SuiteWriter(Protocol):
         """Forgets what was added. Safe to call at any time, also after `keep`."""
 
 
+Progress = Callable[[int, int], None]
+"""Called with how much is done of how much."""
+
+
 class AnswerCache(Protocol):
     """Answers of targets by all that they depend on, for later runs; it does not know what is in them."""
 

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from proctor.protocols import AnswerCache, Store
+from proctor.store_protocol import Progress
 
 if TYPE_CHECKING:
     from proctor.stores.catalogue.database import Catalogue
 
 DEFAULT_FOLDER = ".proctor"
-Progress = Callable[[int, int], None]
-"""Called with how much is done of how much."""
 
 
 class StoreProblem(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from proctor.errors import StoreError, UsageError
-from proctor.stores.location import Progress
+from proctor.store_protocol import Progress
 from proctor.stores.sqlite.connection import REMEDY, as_store_errors, open_as_is
 from proctor.stores.sqlite.file_copy import copy_store, count_rows
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from proctor.stores.location import Progress
+from proctor.store_protocol import Progress
 
 Verify = Callable[[Path, dict[str, int]], None]
 """Checks a file that should have these numbers of rows by table; raises where it has not."""

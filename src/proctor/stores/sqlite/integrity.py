@@ -17,7 +17,8 @@ from msgspec import DecodeError
 from proctor.codec import decode
 from proctor.model import Calibration, Case, Label, Look, Run, Suite, Trial, Verdict
 from proctor.plurals import counted, listed
-from proctor.stores.location import Progress, StoreProblem, StoreReport
+from proctor.store_protocol import Progress
+from proctor.stores.location import StoreProblem, StoreReport
 from proctor.stores.sqlite.connection import as_store_errors, open_as_is
 from proctor.stores.sqlite.file_copy import count_rows
 from proctor.stores.sqlite.migrations import MIGRATIONS

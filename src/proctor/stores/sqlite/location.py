@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from proctor.errors import UsageError
 from proctor.protocols import AnswerCache
-from proctor.stores.location import Progress, SalvageResult, StoreReport, UnusedFile
+from proctor.store_protocol import Progress
+from proctor.stores.location import SalvageResult, StoreReport, UnusedFile
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory

@@ -26,7 +26,8 @@ from proctor.codec import decode, encode
 from proctor.errors import StoreError, UsageError
 from proctor.model import Calibration, Case, Label, Look, Run, Suite, Trial, Verdict
 from proctor.plurals import counted
-from proctor.stores.location import Progress, SalvageResult
+from proctor.store_protocol import Progress
+from proctor.stores.location import SalvageResult
 from proctor.stores.sqlite.file_copy import count_rows, new_database
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, migrate
 from proctor.stores.sqlite.page_reader import PageFile, Row, Trees

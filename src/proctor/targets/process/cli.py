@@ -14,15 +14,15 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from proctor.env_vars import filled, masked, names_in
-from proctor.errors import TargetError, TargetTimeout, UsageError
+from proctor.errors import ProctorError, TargetError, TargetTimeout, UsageError
 from proctor.model import Attachment, Message, Output, Prompt, TargetSpec
 from proctor.protocols import Finished
 from proctor.targets.api.messages import form_variable, mentioned, written_out
@@ -30,8 +30,11 @@ from proctor.targets.context import Opening
 from proctor.targets.kind import TargetKind
 from proctor.targets.process import cli_entry
 from proctor.targets.process.command_template import BATCH_PLACES, FILE_PLACES, FOLDER, Line, quoted, shell
-from proctor.targets.process.output import failed, output_of, read_answer
+from proctor.targets.process.output import failed, output_of, read_answer, report_of
 from proctor.targets.redaction import hidden
+
+if TYPE_CHECKING:
+    from asyncio import Task
 
 _HEALTH_S = 30.0
 
@@ -205,6 +208,84 @@ def _unpack_files(messages: Iterable[Message], folder: Path) -> dict[Attachment,
     return files
 
 
+class _Batch(Struct, frozen=True):
+    records: dict[str, bytes]
+    """The line of each case, by its id."""
+    elapsed_ms: float
+
+
+class CliBatch(Cli):
+    """A command line that is run once for all prompts: `provider_batching` of AgentV's targets.
+
+    It runs for the first prompt of each repeat (and workspace) and writes one JSON object a line, each the
+    report of one answer with the `id` of its case. It is shown no prompt, so it can judge nothing;
+    `{EVAL_ID}` is `batch`.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        """Runs nothing yet; takes what `Cli` takes."""
+        super().__init__(*args)
+        self._batches: dict[tuple[str | None, int], Task[_Batch]] = {}
+
+    async def aclose(self) -> None:
+        """End every process that still runs."""
+        from asyncio import CancelledError
+
+        for batch in self._batches.values():
+            batch.cancel()
+            with suppress(CancelledError, ProctorError, OSError):
+                await batch
+
+    async def _output(self, prompt: Prompt) -> Output:
+        import asyncio
+
+        key = prompt.workspace, prompt.repeat
+        if key not in self._batches:
+            self._batches[key] = asyncio.create_task(self._batch(*key))
+        # A prompt that is given up leaves the process to the others.
+        batch = await asyncio.shield(self._batches[key])
+        line, name = batch.records.get(prompt.case_id), f"record with the id {prompt.case_id!r}"
+        if line is None:
+            raise TargetError(f"The program printed no {name}.", kind="protocol")
+        if report_of(line) is None:
+            raise TargetError(f"The {name} has neither `output` nor `text`.", kind="protocol")
+        return output_of(line, batch.elapsed_ms / len(batch.records))
+
+    async def _batch(self, workspace: str | None, repeat: int) -> _Batch:
+        prompt = Prompt(messages=(), case_id="batch", repeat=repeat, workspace=workspace)
+        data, elapsed_ms = await self._run(prompt)
+        return _Batch(_records(data), elapsed_ms)
+
+
+def _records(data: bytes) -> dict[str, bytes]:
+    """Returns the lines with records by their ids.
+
+    Raises:
+        TargetError: a line is no record, or has the id of an earlier one.
+    """
+    import json
+
+    records: dict[str, bytes] = {}
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise _unreadable(number, f"is not JSON ({error})") from None
+        id_ = record.get("id") if isinstance(record, dict) else None
+        if not isinstance(id_, str):
+            raise _unreadable(number, "is no object with a text `id`")
+        if id_ in records:
+            raise _unreadable(number, f"has the id {id_!r} of an earlier line")
+        records[id_] = line
+    return records
+
+
+def _unreadable(number: int, why: str) -> TargetError:
+    return TargetError(f"The program's records cannot be read: line {number} {why}.", kind="protocol")
+
+
 async def open_target(spec: TargetSpec, opening: Opening) -> Cli:
     """The target that a specification of kind `cli` names by its command line, once its health is checked.
 
@@ -237,8 +318,6 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Cli:
 def _create_target(line: str, shell: _Shell, options: Mapping[str, Any], timeout_s: float) -> Cli:
     if not options.get("provider_batching"):
         return Cli(Line(line), shell, options, timeout_s)
-    from proctor.targets.process.cli_batch import CliBatch
-
     return CliBatch(Line(line, BATCH_PLACES), shell, options, timeout_s)
 
 
