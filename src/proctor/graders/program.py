@@ -82,8 +82,8 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Raises:
             CannotScore: the program could not be run, did not end well or printed something else.
         """
-        build_payload = script_payload_of if self.output == "text" else payload_of
-        return await self.mark_of(build_payload(graded, self.config), graded)
+        build = script_payload_of if self.output == "text" else payload_of
+        return await self.mark_of(build(graded, self.config), graded)
 
     async def mark_of(self, payload: dict[str, Any], graded: Graded) -> Mark:
         """The mark that the program gives when it reads the payload as JSON.

@@ -178,8 +178,8 @@ class TrialRunner:
             return 0.0
         earlier = Tally(self._rules)
         for stored_trial in self._store.trials(self._run.id):
-            is_reused = taken_over(stored_trial.trial, self._run)
-            earlier.add(stored_trial.trial, Case(id=stored_trial.trial.case_id, input=()), kept=is_reused)
+            was_reused = taken_over(stored_trial.trial, self._run)
+            earlier.add(stored_trial.trial, Case(id=stored_trial.trial.case_id, input=()), kept=was_reused)
         return earlier.least_cost_usd
 
     def _plan_trials(self, writer: RunWriter) -> Iterator[Planned]:
