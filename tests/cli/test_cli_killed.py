@@ -131,11 +131,11 @@ def test_of_the_commands_of_a_server_only_runs_outlive_it(folder: Path, hold: st
     script = (
         "import os, time\n"
         "from pathlib import Path\n"
-        "from proctor.web.runs.subprocess_command import started\n"
-        "from proctor.web.project import Site\n"
-        "site = Site(Path('store.db'))\n"
-        f"started(site, {run!r}, outlives_server=True)\n"
-        f"started(site, {other!r})\n"
+        "from proctor.web.runs.subprocess_command import start_command\n"
+        "from proctor.web.project import Project\n"
+        "project = Project(Path('store.db'))\n"
+        f"start_command(project, {run!r}, outlives_server=True)\n"
+        f"start_command(project, {other!r})\n"
         "time.sleep(3600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", script]) as server:

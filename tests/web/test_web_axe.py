@@ -41,7 +41,7 @@ NO_PAGES = {
     "/certificates/progress/{task_id}": "a stream",
     "/runs/{run_id}/charts/{name}.svg": "a picture",
     "/trends/chart.svg": "a picture",
-    "/runs/{run_id}/export.{ending}": "a file",
+    "/runs/{run_id}/export.{extension}": "a file",
     "/runs/{run_id}/cases/{position}/{repeat}.json": "a file",
     "/runs/{run_id}/cases/{position}/attachments/{number}": "a file",
     "/certificates/file": "a file",
