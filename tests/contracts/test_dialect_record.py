@@ -165,3 +165,31 @@ def test_an_object_of_another_package_needs_to_recognise_and_read_only(
     source = Source(path="x", lines=lambda: BytesIO(b""))
     assert [item.name for item in foreign.read(source) if isinstance(item, Suite)] == ["x"]
     assert (foreign.renderer, foreign.reads_folders, foreign.published_hash(source)) == ("", False, None)
+
+
+def test_an_installed_renderer_writes_the_installed_dialect_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "far_dialect-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: far-dialect\nVersion: 1.0\n", "utf-8")
+    (info / "entry_points.txt").write_text(
+        "[proctor.dialects]\nfar = far_dialect:DIALECT\n\n[proctor.renderers]\nfar = far_dialect:render\n",
+        "utf-8",
+    )
+    (tmp_path / "far_dialect.py").write_text(
+        "from proctor.protocols import Rendered\n\n\n"
+        "class DIALECT:\n"
+        "    recognises = staticmethod(lambda head: None)\n"
+        "    read = staticmethod(lambda source: iter(()))\n\n\n"
+        "def render(suite, cases, *, lossy):\n"
+        "    yield Rendered(path='', data=suite.name.encode())\n",
+        "utf-8",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        written = list(get_writable("far").render(Suite(name="birds", dialect="far"), [], lossy=False))
+    finally:
+        DIALECTS._where.pop("far", None)
+        DIALECTS._instances.pop("far", None)
+    assert [item.data for item in written if isinstance(item, Rendered)] == [b"birds"]

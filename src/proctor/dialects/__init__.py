@@ -18,15 +18,23 @@ LOSSLESS = "proctor"
 
 
 class _ForeignDialect(Dialect):
-    """An object of another package that only recognises and reads."""
+    """An object of another package that only recognises and reads.
 
-    def __init__(self, reader: Any) -> None:
+    Its renderer, if there is one, is an entry point of the same name in the group `proctor.renderers`.
+    """
+
+    def __init__(self, name: str, reader: Any) -> None:
+        from importlib.metadata import entry_points
+
         self.recognises = reader.recognises  # type: ignore[method-assign]
         self.read = reader.read  # type: ignore[method-assign]
+        self.renderer = next(  # type: ignore[misc]
+            (point.value for point in entry_points(group="proctor.renderers", name=name)), ""
+        )
 
 
-def _adapt(_name: str, thing: Any) -> Dialect:
-    return thing if isinstance(thing, Dialect) else _ForeignDialect(thing)
+def _adapt(name: str, dialect: Any) -> Dialect:
+    return dialect if isinstance(dialect, Dialect) else _ForeignDialect(name, dialect)
 
 
 DIALECTS: Registry[Dialect] = Registry(
