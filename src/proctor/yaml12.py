@@ -74,7 +74,7 @@ class Items(list[Any]):
 
 
 def like(row: dict[str, Any]) -> dict[str, Any]:
-    """An empty object that knows the same lines."""
+    """Returns an empty object with the same lines."""
     if not isinstance(row, Map):
         return {}
     copy = Map(row.line)
@@ -85,9 +85,9 @@ def like(row: dict[str, Any]) -> dict[str, Any]:
 def rewritten(
     value: Any, change: Callable[[str, str], Any], keep: Collection[str] = (), name: str = ""
 ) -> Any:
-    """A value with every text in it changed, but for names and fields to keep; lines stay known.
+    """Applies a function to every text in a value, except field names and the fields in `keep`; keeps lines.
 
-    `change` is given a text and the name of the field that it stands in.
+    `change` gets a text and the name of its field.
     """
     if isinstance(value, str):
         return change(value, name)
@@ -108,14 +108,14 @@ def rewritten(
 
 
 def plain(value: Any) -> Any:
-    """The value without its lines."""
+    """Returns the value as plain dicts and lists, without lines."""
     if isinstance(value, dict):
         return {name: plain(item) for name, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
 def load(text: str) -> Any:
-    """The one document of a text; None for a text without any.
+    """Parses the only document of a text; returns None for an empty text.
 
     Objects are `Map`, lists are `Items`; both are plain otherwise.
 
@@ -131,7 +131,7 @@ def load(text: str) -> Any:
 
 
 def _load(text: str) -> Any:
-    """As `load`; messages do not quote the line yet."""
+    """Does what `load` does; messages do not quote the line yet."""
     import yaml
 
     replacements = _line_end_replacements(text)
@@ -153,18 +153,20 @@ def _load(text: str) -> Any:
 
 
 def _code(error: Any) -> int:
-    """The code of a character that may not stand in YAML."""
+    """Returns the code of a character that is not allowed in YAML."""
     return ord(error.character) if isinstance(error.character, str) else int(error.character)
 
 
 def _explain(text: str, error: Any) -> BadYaml:
-    """What the parser says, as a sentence for people."""
+    """Turns an error of the parser into a sentence for users."""
     from proctor.yaml_errors import Mistake, advice
 
     mark = error.problem_mark or error.context_mark
     problem = ", ".join(part for part in (error.context, error.problem) if part)
     if mark is None:
         return BadYaml(f"The text is not YAML: {problem}.", 1)
+    if "maximum nesting depth" in problem:  # libyaml's own limit, since PyYAML 6.0.4
+        return _too_deep(mark.line + 1)
     begin = error.context_mark or mark
     lines = text.split("\n")
     mistake = Mistake(lines, problem, mark.line, mark.column, begin.line, begin.column)
@@ -174,7 +176,7 @@ def _explain(text: str, error: Any) -> BadYaml:
 
 
 def _line_end_replacements(text: str) -> dict[int, int]:
-    """What stands for the characters at which the parser would break lines; nothing where there are none."""
+    """Returns replacements for the characters at which the parser would wrongly break lines."""
     if text.isascii() or not any(chr(end) in text for end in _LINE_ENDS):
         return {}
     used_codes = {*map(ord, set(text)), *(int(code, 16) for code in _ESCAPED.findall(text))}
@@ -185,7 +187,7 @@ def _line_end_replacements(text: str) -> dict[int, int]:
 
 
 def _encode_source(text: str) -> bytes:
-    """What the parser reads: UTF-8 whose only line breaks are those that have one meaning everywhere."""
+    """Encodes the text as UTF-8 for the parser; refuses lone carriage returns."""
     lone = _LONE_RETURN.search(text) if "\r" in text else None
     if lone is not None:
         line = text.count("\n", 0, lone.start()) + 1
@@ -295,7 +297,7 @@ class _Construction:
 
 
 def _objects(value: Any, line: int) -> list[Map]:
-    """What the merge key `<<` stands for: one object, or several of which the first counts."""
+    """Returns the objects of a merge key `<<`; of several, the first takes precedence."""
     objects = value if isinstance(value, list) else [value]
     if not all(isinstance(item, Map) for item in objects):
         raise BadYaml("The merge key `<<` takes an object or a list of objects. Write the fields out.", line)
