@@ -1,7 +1,6 @@
-"""A judge beside people: how far they agree, and what sways it. Pure.
+"""Measures a judge against people's labels: agreement, and bias by position and length. Pure.
 
-All measures are kept as counts in a `Calibration`; what is here turns verdicts into these counts, and the
-counts into shares with their intervals.
+Turns verdicts into the counts of a `Calibration`, and these counts into shares with intervals.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from proctor.model import Calibration, Sway
 from proctor.stats import Z_95, alpha, kappa, mcnemar, newcombe_paired, wilson
 
 SURE = 0.05
-"""A p-value from which on chance is not ruled out."""
+"""Differences with a p-value below this are reported."""
 LENGTHENED = 3
-"""A padded answer is this many times as long as the answer, in characters."""
+"""A lengthened answer is this many times as long as the original, in characters."""
 _MIN_PADDED_LENGTH = 400
-"""The least length of a padded answer, in characters."""
+"""The minimum length of a lengthened answer, in characters."""
 _PADDING = (
     "That is the answer, as it was asked for.",
     "It has been put into words with care, so that it can be read in one go.",
@@ -34,20 +33,20 @@ _PADDING = (
 
 
 class Heard(Struct, frozen=True, kw_only=True):
-    """One labelled answer, and what a judge said of it; None stands for a reply without a verdict."""
+    """The labels of one answer and a judge's verdicts on it; None stands for a reply without a verdict."""
 
     people: tuple[bool, ...]
-    """Whether it passes, by each of the people who labelled it."""
+    """Whether the answer passes, one label for each person."""
     usual: tuple[bool | None, ...] = ()
-    """As a run asks, one for each repeat; empty where the judge was not asked."""
+    """The verdicts on the usual prompt, one for each repeat; empty if the judge was not called."""
     turned: bool | None = None
-    """With the material in the reverse order."""
+    """The verdict on the prompt with its sections reversed."""
     padded: bool | None = None
-    """With the answer padded."""
+    """The verdict on the lengthened answer."""
 
     @property
     def label(self) -> bool | None:
-        """The label that most people gave; None for a tie."""
+        """The majority of the labels; None for a tie."""
         return majority(self.people)
 
 
@@ -66,7 +65,7 @@ class Share(NamedTuple):
 
     @property
     def value(self) -> float | None:
-        """From 0 to 1; None of nothing."""
+        """The share, from 0 to 1; None if the total is 0."""
         return self.hits / self.of if self.of else None
 
     @property
@@ -89,18 +88,18 @@ class Estimate(NamedTuple):
 def calibrated(
     answers: Sequence[Heard], *, judge: str, name: str, at: datetime, labels: str, prompts: Sequence[str]
 ) -> Calibration:
-    """The counts of a judge that was asked about labelled answers.
+    """Returns the calibration of a judge from its verdicts on labelled answers.
 
-    The first verdict on an answer is compared with its label. An answer on which people are divided has no
-    label and counts only for how far people agree.
+    The first verdict on an answer is compared with its label. An answer whose labels are tied has no label
+    and counts only for the agreement among people.
 
     Args:
         answers: the labelled answers.
         judge: the digest of the judge's target.
-        name: what the user wrote for it.
-        at: when it was asked.
+        name: the name that the user gave it.
+        at: when the judge was called.
         labels: the digest of the labels.
-        prompts: the digests of the prompts that it was asked by, in any order.
+        prompts: the digests of the judge prompts, in any order.
     """
     judged = [answer for answer in answers if answer.usual and answer.label is not None]
     pairs = [(answer.label, answer.usual[0]) for answer in judged if answer.usual[0] is not None]
@@ -139,11 +138,11 @@ def _given_verdicts(answer: Heard) -> list[bool]:
 
 
 def swayed(answers: Sequence[Heard], other: Callable[[Heard], bool | None]) -> Sway | None:
-    """How verdicts change between the usual way and another one; None where no answer has both verdicts.
+    """Counts how verdicts change between the usual prompt and a variant; None if no answer has both verdicts.
 
     Args:
         answers: the labelled answers.
-        other: what the judge said in the other way.
+        other: returns the verdict on the variant.
     """
     table = dict.fromkeys(((True, True), (False, True), (True, False), (False, False)), 0)
     changed_by_variant = changed_on_repeat = 0
@@ -172,42 +171,42 @@ def swayed(answers: Sequence[Heard], other: Callable[[Heard], bool | None]) -> S
 
 
 def agreement(calibration: Calibration) -> Share:
-    """How often the judge says what people say."""
+    """Returns how often the judge agrees with people."""
     return Share(calibration.agreed, calibration.count)
 
 
 def sensitivity(calibration: Calibration) -> Share:
-    """How often the judge passes what people pass."""
+    """Returns how often the judge passes answers that people pass."""
     return Share(calibration.true_passes, calibration.passed)
 
 
 def specificity(calibration: Calibration) -> Share:
-    """How often the judge fails what people fail."""
+    """Returns how often the judge fails answers that people fail."""
     return Share(calibration.agreed - calibration.true_passes, calibration.count - calibration.passed)
 
 
 def base_rate(calibration: Calibration) -> Share:
-    """How many of the answers people pass."""
+    """Returns how many of the answers people pass."""
     return Share(calibration.passed, calibration.count)
 
 
 def consistency(calibration: Calibration) -> Share:
-    """How many answers got the same verdict each time."""
+    """Returns how many answers got the same verdict each time."""
     return Share(calibration.steady, calibration.repeated)
 
 
 def among_people(calibration: Calibration) -> Share:
-    """How many answers got the same label from all who labelled them."""
+    """Returns how many answers got the same label from everyone who labelled them."""
     return Share(calibration.people_agreed, calibration.people_twice)
 
 
 def changed(sway: Sway) -> Share:
-    """How many verdicts change."""
+    """Returns how many verdicts change."""
     return Share(sway.to_pass + sway.to_fail, sway.count)
 
 
 def net(sway: Sway) -> Estimate:
-    """The share of answers that turn to pass, less the share that turn to fail, from -1 to 1.
+    """Returns the share of answers that change to pass, less the share that change to fail, from -1 to 1.
 
     The interval is Newcombe's for paired shares.
     """
@@ -217,17 +216,17 @@ def net(sway: Sway) -> Estimate:
 
 
 def net_p(sway: Sway) -> float:
-    """The two-sided p-value of the sign test: that as many turn to pass as to fail."""
+    """Returns the two-sided p-value of the sign test: that as many verdicts change to pass as to fail."""
     return mcnemar(sway.to_pass, sway.to_fail)
 
 
 def changed_p(sway: Sway) -> float:
-    """The p-value of McNemar's test: that the other way changes no more verdicts than asking again does."""
+    """Returns the p-value of McNemar's test: that the variant changes no more verdicts than a repeat does."""
     return mcnemar(sway.moved, sway.restless)
 
 
 def bias(sway: Sway | None) -> Literal["pass", "fail", "change"] | None:
-    """What the other way does to verdicts beyond chance: turn them to pass, to fail, or change them."""
+    """Returns the direction in which the variant changes verdicts beyond chance; `change` if it has none."""
     if sway is None:
         return None
     if net_p(sway) < SURE:
@@ -236,20 +235,20 @@ def bias(sway: Sway | None) -> Literal["pass", "fail", "change"] | None:
 
 
 def corrected(passed: int, total: int, calibration: Calibration) -> Estimate | None:
-    """The share of answers that people would pass, from the share that the judge passes.
+    """Estimates the share of answers that people would pass from the share that the judge passes.
 
     With the judge's share p, sensitivity s and specificity t it is (p + t - 1) / (s + t - 1), within 0..1.
-    The interval allows for the uncertainty of all three; it takes the labelled answers as others than those
-    that are counted.
+    The interval includes the uncertainty of all three; it assumes that the labelled answers are not among
+    those that are counted.
 
     Args:
         passed: how many answers the judge passes.
-        total: of how many.
+        total: the number of answers.
         calibration: the judge's calibration.
 
     Returns:
-        None of no answers, and where the judge is not known to be better than chance: the lower ends of its
-        sensitivity and specificity come to 1 or less.
+        None without answers, and if the judge is not known to be better than chance: the lower ends of its
+        sensitivity and specificity add up to 1 or less.
 
     Source: W. J. Rogan and B. Gladen, "Estimating prevalence from the results of a screening test", American
     Journal of Epidemiology 107 (1978), 71-76; the interval is that of Z. Lang and J. Reiczigel, "Confidence
@@ -277,7 +276,7 @@ def corrected(passed: int, total: int, calibration: Calibration) -> Estimate | N
 
 
 def padded(answer: str) -> str:
-    """The answer followed by sentences that say nothing, three times as long as it was, or longer."""
+    """Returns the answer followed by sentences without content, at least three times as long in total."""
     min_length = max(LENGTHENED * len(answer), _MIN_PADDED_LENGTH)
     paragraph: list[str] = []
     length = len(answer)

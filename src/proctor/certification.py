@@ -1,7 +1,6 @@
-"""What may stand on the certificate of a run, and in which words. Pure.
+"""Decides whether a run gets a certificate, and what the certificate says. Pure.
 
-Numbers come from a bundle that was checked. Here is decided whether they are enough for a certificate, and
-what the certificate calls them.
+The numbers come from a verified bundle.
 """
 
 from __future__ import annotations
@@ -19,66 +18,66 @@ from proctor.plurals import counted, counted_once
 from proctor.verdicts import threshold_of
 
 MIN_CASES = 20
-"""Fewer say too little: of 20 cases the 95 % interval is up to 40 points wide, of 10 up to 53."""
+"""With 20 cases the 95 % interval is up to 40 points wide, with 10 cases up to 53."""
 
 Word = Literal["verified", "recounted", "self-attested", "claimed"]
-"""What a number is called: the first of these without an objection.
+"""How far a number can be trusted: the first of these that applies.
 
-`verified`: every score was derived from the answers again, and a trusted key signed it. `recounted`: some
-scores are those of judges or programs and were counted as they stand. `self-attested`: no trusted key
-signed it, or its answers were. `claimed`: the trials that it counts are hidden.
+`verified`: every score was computed again from the answers, and a trusted key signed it. `recounted`: some
+scores are those of judges or programs and were counted as stored. `self-attested`: no trusted key signed it,
+or the bundle that its answers come from. `claimed`: the trials that it counts are hidden.
 """
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """What a certificate asks for."""
+    """The requirements of a certificate."""
 
     min_cases: int = MIN_CASES
     allow_errors: int = 0
-    """At most this many trials may be ERROR or UNSCORED."""
+    """The maximum number of trials that are ERROR or UNSCORED."""
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """What the number of a run is of."""
+    """The cases and trials that the headline number of a run is about."""
 
     part: Literal["all", "dev", "holdout"]
-    """Which cases: `dev` for a run of a split suite that asked no held-out case."""
+    """Which cases: `dev` for a run of a split suite without its held-out cases."""
     cases: int
     not_measured: int
-    """Trials that are ERROR or UNSCORED, in whatever part of the run."""
+    """The number of ERROR and UNSCORED trials in the whole run."""
     hidden_trials: int
-    """Trials that the bundle hides."""
+    """The number of trials that the bundle hides."""
     selection: Selection = Selection()
     suite_cases: int = 0
-    """All cases of the suite."""
+    """The number of cases of the suite."""
     share: float | None = None
-    """How much of them is held out; None where nothing is."""
+    """The share of held-out cases; None without a holdout."""
 
 
 class Hindrance(Struct, frozen=True, kw_only=True):
-    """Why a run gets no certificate, unless it is forced."""
+    """A reason why a run gets no certificate unless it is forced."""
 
     sentence: str
     remedy: str = ""
-    """What to do, where the sentence does not say it; no certificate needs it."""
+    """What to do, if the sentence does not say it; not printed on certificates."""
     short: str
-    """For a badge."""
+    """The text for a badge."""
     exit_code: ExitCode = ExitCode.FAILED
 
 
 class Condition(Struct, frozen=True, kw_only=True):
-    """What has to be known of a run to understand its number."""
+    """A condition under which the number of a run was counted."""
 
     sentence: str
     short: str = ""
-    """For a badge, where the number would be another one without it."""
+    """The text for a badge, if the condition changes the number."""
 
 
 class NotCertified(ProctorError):
-    """A run that gets no certificate; the text has every reason."""
+    """Raised for a run that gets no certificate; the text has every reason."""
 
     overruled = "With --force it is certified all the same, and says so."
-    """The end of the text: how the user may have it all the same."""
+    """The end of the text, about forcing a certificate."""
 
     def __init__(self, hindrances: Sequence[Hindrance]) -> None:
         reasons = " ".join(
@@ -91,14 +90,14 @@ class NotCertified(ProctorError):
 def measured(
     run: Run, *, split: Literal["holdout", "all"], cases: int, not_measured: int, hidden_trials: int
 ) -> Measured:
-    """What the headline of a run is of.
+    """Returns the scope of a run's headline number.
 
     Args:
         run: the run.
-        split: which of its claims that is.
+        split: the claim that is the headline.
         cases: how many cases it counts.
-        not_measured: how many trials of the run are ERROR or UNSCORED, in whatever part of it.
-        hidden_trials: how many trials the bundle hides; they are held out.
+        not_measured: how many trials of the whole run are ERROR or UNSCORED.
+        hidden_trials: how many held-out trials the bundle hides.
     """
     dev_alone = split == "all" and run.settings.selection.split == "dev" and run.suite.split_rule is not None
     return Measured(
@@ -171,7 +170,7 @@ def _hidden_objections(of: Measured) -> Iterator[Hindrance]:
 
 
 def conditions(run: Run) -> tuple[Condition, ...]:
-    """How the number of a run was counted, where that is not the usual way."""
+    """Returns the conditions under which the number of a run was counted, if they are unusual."""
     result = []
     if run.suite.split_rule is None:
         result.append(
@@ -199,13 +198,13 @@ def conditions(run: Run) -> tuple[Condition, ...]:
 
 
 def word_of(standing: Standing, *, hidden_trials: int, recounted: int, imported: Standing | None) -> Word:
-    """What a number is called.
+    """Returns the trust level of a number.
 
     Args:
-        standing: how its bundle is signed.
-        hidden_trials: how many trials that it counts are hidden.
-        recounted: how many scores could not be derived from the answers again.
-        imported: how the bundle was signed that the run's answers came from; None where they were asked for.
+        standing: the signature status of its bundle.
+        hidden_trials: how many of the counted trials are hidden.
+        recounted: how many scores could not be computed again from the answers.
+        imported: the signature status of the bundle with the run's answers; None if they are not imported.
     """
     if hidden_trials:
         return "claimed"
@@ -215,7 +214,7 @@ def word_of(standing: Standing, *, hidden_trials: int, recounted: int, imported:
 
 
 def _selection_flags(selection: Selection) -> list[str]:
-    """The flags by which some cases were chosen and others left out."""
+    """Returns the flags that selected some of the cases."""
     filters = (
         ("--tag", selection.tags),
         ("--exclude-tag", selection.exclude_tags),

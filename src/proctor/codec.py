@@ -1,8 +1,8 @@
-"""Nouns to bytes and back: the only place that knows the wire form, and every digest.
+"""Encodes records as JSON and decodes them, and computes every digest.
 
-Canonical JSON here is UTF-8 without spaces, dictionary keys sorted, fields of a noun in their declared
-order, fields that have their default left out. Each kind of digest is taken over its own prefix, so that
-two kinds never collide and the rule of one can change under a new number.
+Canonical JSON here is UTF-8 without spaces, with sorted dictionary keys, the fields of a record in their
+declared order, and fields at their defaults left out. Each kind of digest has its own prefix, so that two
+kinds never collide and the rule of one can change under a new number.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def encode(thing: Any) -> bytes:
-    """Canonical JSON of a noun or of plain data."""
+    """Returns the canonical JSON of a record or of plain data."""
     return _ENCODER.encode(thing)
 
 
 def as_written(thing: Any) -> bytes:
-    """The same JSON with dictionary keys in their order, for what is sent again.
+    """Returns the same JSON with dictionary keys in their own order, for data that is sent again.
 
-    A model fills the properties of a schema in the order in which it is shown them.
+    Models fill the properties of a schema in the order in which they see them.
     """
     return _SOURCE_ENCODER.encode(thing)
 
 
 def decode(data: bytes | str, kind: type[T]) -> T:
-    """A noun from its JSON.
+    """Decodes a record from its JSON.
 
     Raises:
-        msgspec.ValidationError: the JSON does not have that noun's shape.
+        msgspec.ValidationError: the JSON does not have the shape of the record.
     """
     decoder = _DECODERS.get(kind)
     if decoder is None:
@@ -67,10 +67,10 @@ def _digest(prefix: Hash, thing: Any) -> str:
 
 
 def sent_digest(case: Case) -> str:
-    """What a target receives for the case, and nothing of how the answer is judged.
+    """Returns the digest of what a target receives for the case, without how the answer is graded.
 
-    The order of keys in schemas, tools and tool calls counts, as they are sent in it. Where it is that of the
-    alphabet the digest is what it was when keys were sorted.
+    The order of keys in schemas, tools and tool calls counts, as they are sent in that order. If keys are in
+    alphabetical order, the digest equals that of earlier versions, which sorted keys.
     """
     ordered_json = in_order(case)
     sorted_keys = unordered_digest(case)
@@ -80,9 +80,9 @@ def sent_digest(case: Case) -> str:
 
 
 def in_order(case: Case) -> str | None:
-    """What of a case has keys in an order that is not that of the alphabet; None where nothing has.
+    """Returns the parts of a case with keys that are not in alphabetical order; None if there are none.
 
-    It is JSON of two things: the input where it has tool calls, else an empty list; and the form.
+    The JSON is a pair: the input if it has tool calls, else an empty list; and the form.
     """
     calls = any(message.tool_calls for message in case.input)
     if case.form is None and not calls:
@@ -93,19 +93,19 @@ def in_order(case: Case) -> str | None:
 
 
 def unordered_digest(case: Case) -> str:
-    """`sent_digest` without the order of keys, as earlier versions of Proctor had it."""
+    """Returns `sent_digest` without the order of keys, as earlier versions of Proctor computed it."""
     if case.workspace is None and case.target is None and case.form is None:
         return _digest(_SENT_PREFIX, case.input)
-    # The hooks of a workspace are given the metadata.
+    # The hooks of a workspace receive the metadata.
     metadata = None if case.workspace is None else case.metadata
     parts = (case.input, case.workspace, case.target, metadata)
     return _digest(_SENT_PREFIX, parts if case.form is None else (*parts, case.form))
 
 
 def judged_digest(case: Case) -> str:
-    """How answers to the case are judged, and nothing of what is sent."""
+    """Returns the digest of how answers to the case are graded, without what is sent."""
     judging: tuple[Any, ...] = (case.expected, case.criteria, [_judging(item) for item in case.assertions])
-    # What a case adds is appended only where it is there, so that other digests stay what they were.
+    # Optional parts are appended only if they are set, so that other digests do not change.
     judging = judging if case.pass_rule is None else (*judging, case.pass_rule)
     if case.problems:  # not where they stand: a file that is moved is the same suite
         judging = (*judging, [(item.code, item.field, item.message) for item in case.problems])
@@ -113,12 +113,12 @@ def judged_digest(case: Case) -> str:
 
 
 def assertion_digest(assertion: Assertion) -> str:
-    """One assertion with its parameters; not its label, which judges nothing."""
+    """Returns the digest of an assertion with its parameters, without its label."""
     return _digest(_ASSERTION, _judging(assertion))
 
 
 def _judging(assertion: Assertion) -> tuple[Any, ...]:
-    # Field by field, since a float that only equals its default is not left out of a noun's JSON.
+    # Field by field, since a float that only equals its default is not left out of a record's JSON.
     judging = (
         assertion.grader,
         assertion.params,
@@ -130,11 +130,11 @@ def _judging(assertion: Assertion) -> tuple[Any, ...]:
 
 
 def target_digest(spec: TargetSpec) -> str:
-    """The target and every parameter it is asked with; not the name the user gave it."""
+    """Returns the digest of a target with its parameters, without the name that the user gave it."""
     params = {name: getattr(spec.params, name) for name in spec.params.__struct_fields__}
     set_params = {name: value for name, value in params.items() if value is not None}
     identity = (spec.kind, spec.model, spec.endpoint, set_params)
-    # Where the targets file lies is not the same on two machines, though the target is.
+    # The folder of the targets file differs between machines, though the target is the same.
     options = {name: value for name, value in spec.options.items() if name != "folder"}
     if not options and not spec.fallbacks:
         return _digest(_TARGET, identity)
@@ -142,17 +142,17 @@ def target_digest(spec: TargetSpec) -> str:
 
 
 def settings_digest(thing: Any) -> str:
-    """Whatever decides which trials a run has."""
+    """Returns the digest of everything that determines the trials of a run."""
     return _digest(_SETTINGS, thing)
 
 
 def prompt_digest(template: str) -> str:
-    """The text of a judge's prompt before a case is filled in."""
+    """Returns the digest of a judge prompt before a case is filled in."""
     return _digest(_PROMPT, template)
 
 
 def labels_digest(labels: Iterable[tuple[Case, str, Label]]) -> str:
-    """The labels of people with what they are of: the case and the text of each answer, in any order."""
+    """Returns the digest of labels with their cases and the texts of their answers, in any order."""
     rows = [
         (case.input, case.expected, case.criteria, case.assertions, text, label.passed, label.by)
         for case, text, label in labels
@@ -161,7 +161,7 @@ def labels_digest(labels: Iterable[tuple[Case, str, Label]]) -> str:
 
 
 def suite_digest(suite: Suite, cases: Iterable[tuple[str, str, str]]) -> str:
-    """The digest of a suite from its cases' (id, sent, judged), in any order."""
+    """Returns the digest of a suite from the (id, sent digest, judged digest) of its cases, in any order."""
     rules: tuple[Any, ...] = (Params(), suite.pass_rule)
     if suite.repeats_rule != "each":
         rules = (*rules, suite.repeats_rule)
@@ -172,7 +172,7 @@ def suite_digest(suite: Suite, cases: Iterable[tuple[str, str, str]]) -> str:
 
 
 def hash_rows(rows: Iterable[dict[str, Any]]) -> str:
-    """Dialect pramana's hash of a suite's raw JSON objects.
+    """Returns dialect pramana's hash of a suite's raw JSON objects.
 
     The objects are sorted by `id` (equal ids keep their order) and written as one JSON array with sorted
     keys, no spaces and everything beyond ASCII escaped; the hash is SHA-256 over that, as `sha256:` and
@@ -188,7 +188,7 @@ def hash_rows(rows: Iterable[dict[str, Any]]) -> str:
 
 
 def hash_suite(path: str | Path) -> str:
-    """Dialect pramana's hash of a JSON Lines file, byte for byte as that dialect publishes it.
+    """Returns dialect pramana's hash of a JSON Lines file, exactly as that dialect publishes it.
 
     Raises:
         SuiteError: a line is not a JSON object with an `id`.
@@ -198,11 +198,11 @@ def hash_suite(path: str | Path) -> str:
 
 
 def hash_text(data: bytes, path: str) -> str:
-    """The same of the bytes of such a file.
+    """Returns the same hash from the bytes of a file.
 
     Args:
-        data: all of it.
-        path: its name, for messages.
+        data: the whole file.
+        path: the name of the file, for messages.
 
     Raises:
         SuiteError: a line is not a JSON object with an `id`.

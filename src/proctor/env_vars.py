@@ -1,8 +1,8 @@
-"""`${{ NAME }}` in what users write: finds references, fills them in, and masks their values. Pure.
+"""References to environment variables, `${{ NAME }}`: finds and substitutes them, and masks values. Pure.
 
-What is stored and digested keeps the reference as written, so that a secret is in no record and a digest is
-the same everywhere. It is filled in only when a prompt or a command is made. References in
-attached files are left alone: they may belong to another program, such as a workflow.
+References are stored and digested as written, so that no record contains a secret and digests are the same
+everywhere. They are substituted only when a prompt or a command is built. References in attached files are
+left alone: they may belong to another program, such as a workflow.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ REFERENCE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 """One reference; its group is the variable's name."""
 _JSON = msgspec.json.Encoder()
 ELLIPSIS = "…"
-"""Where a text was cut."""
+"""Marks where a text was cut."""
 _MIN_SECRET_LENGTH = 6
 """A shorter value is not masked: it would be found in every text."""
 
 
 def names_in(value: Any) -> tuple[str, ...]:
-    """The variables that plain data or a noun refers to, sorted."""
+    """Returns the names of the variables that plain data or a record refers to, sorted."""
     if b"${{" not in _JSON.encode(value):  # much faster than looking at each text
         return ()
     return tuple(sorted({name for text in _texts(value) for name in REFERENCE.findall(text)}))
@@ -47,7 +47,7 @@ def check_set(names: Iterable[str], environ: Mapping[str, str]) -> None:
 
 
 def filled(value: T, environ: Mapping[str, str]) -> T:
-    """Plain data or a noun with every reference replaced by its variable's value; keys stay as they are.
+    """Replaces every reference in plain data or a record by its variable's value; keys are not changed.
 
     Raises:
         UsageError: a variable is not set.
@@ -60,9 +60,9 @@ def filled(value: T, environ: Mapping[str, str]) -> T:
 
 
 def filled_case(case: Case, environ: Mapping[str, str]) -> Case:
-    """The case as it is sent and judged. Nearly every case names no variable and is returned as it is.
+    """Returns the case as it is sent and graded; a case without references is returned as it is.
 
-    Its notes stay as they are: nothing reads them, and they may name variables that are set nowhere.
+    Notes are not changed: nothing reads them, and they may refer to variables that are not set.
 
     Raises:
         UsageError: a variable is not set.
@@ -71,10 +71,10 @@ def filled_case(case: Case, environ: Mapping[str, str]) -> Case:
 
 
 def masked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
-    """Plain data or a noun in which the value of each variable is its reference again, also in keys.
+    """Replaces the value of each variable in plain data or a record by its reference, also in keys.
 
-    Where values overlap the longest counts; of equal ones the first name. What an ellipsis has cut off from a
-    value goes with it.
+    If values overlap, the longest is replaced; for equal values the first name is used. Fragments of values
+    next to an ellipsis are removed.
     """
     secrets = _secrets(names, environ)
     if not secrets:
@@ -92,7 +92,7 @@ def masked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
 
 
 def _without_fragments(text: str, secrets: list[str]) -> str:
-    """The text without the beginnings of secrets before an ellipsis, and their ends behind one."""
+    """Removes the beginnings of secrets before an ellipsis, and their ends after one."""
     pieces = text.split(ELLIPSIS)
     for place, piece in enumerate(pieces):
         begin, end = 0, len(piece)
@@ -107,7 +107,7 @@ def _without_fragments(text: str, secrets: list[str]) -> str:
 
 
 def last_words(stream: bytes, max_length: int) -> str:
-    """The end of a program's output, at most `max_length` characters; begins with an ellipsis if it is cut.
+    """Returns the last `max_length` characters of a program's output, with an ellipsis in front if it is cut.
 
     The ellipsis lets `masked` find the rest of a secret that was cut.
     """
@@ -116,7 +116,7 @@ def last_words(stream: bytes, max_length: int) -> str:
 
 
 def end_of(stream: bytes, name: str, max_length: int) -> str:
-    """The last words of a program's stdout or stderr as a sentence after a space; empty if it has none."""
+    """Returns the end of a program's stdout or stderr as a sentence after a space; empty without output."""
     words = last_words(stream, max_length)
     return f" Its {name} ends with: {words}" if words else ""
 
@@ -137,7 +137,7 @@ def unmasked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
 
 
 def _secrets(names: tuple[str, ...], environ: Mapping[str, str]) -> dict[str, str]:
-    """The values to mask, by the names of their variables."""
+    """Returns the values to mask, by variable name."""
     return {name: environ[name] for name in names if len(environ.get(name, "")) >= _MIN_SECRET_LENGTH}
 
 
@@ -167,13 +167,13 @@ def _texts(value: Any) -> Iterator[str]:
 def map_texts(
     value: Any, change: Callable[[str], str], untouched: type | tuple[()] = (), *, keys: bool = False
 ) -> Any:
-    """Plain data or a noun with every text in it changed.
+    """Applies a function to every text in plain data or a record.
 
     Args:
-        value: what has the texts.
-        change: gives the new text for an old one.
-        untouched: objects of this type stay as they are.
-        keys: change the keys of objects too.
+        value: the data.
+        change: returns the new text.
+        untouched: objects of this type are not changed.
+        keys: whether to change the keys of objects too.
     """
 
     def map_item(item: Any) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds a lock that other processes wait for; the system releases it if this one dies.
+    """Holds an exclusive lock that other processes wait for; the system releases it if this process dies.
 
     Raises:
         OSError: the file to lock cannot be made.

@@ -1,7 +1,6 @@
-"""Outputs to scores: each assertion's grader marks the output, and the mark becomes a score.
+"""Grades outputs: each assertion's grader gives a result, which becomes a score.
 
-Knows nothing of how many trials there are or where they go. It awaits whatever a grader awaits and starts
-nothing by itself.
+Starts no tasks of its own; it only awaits what graders await.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ T = TypeVar("T")
 
 _MAX_SIZE = 1_000_000
 _VALUE_SIZE = 32
-"""A number or key takes as long as this many characters."""
+"""The number of characters that a number or a key counts as."""
 
 Graders = Callable[[str], type[Any]]
-"""A grader's class by its name."""
+"""Returns a grader's class by its name."""
 
 
 class Help(Struct, frozen=True, kw_only=True):
-    """What graders may call; each field is that of `Graded`."""
+    """What graders may use besides case and output; the fields are those of `Graded`."""
 
     judges: tuple[Judge, ...] = ()
     named: Mapping[str, Judge] = {}
@@ -72,7 +71,7 @@ class Help(Struct, frozen=True, kw_only=True):
     isolation: Isolation | None = None
 
     def graded(self, case: Case, output: Output, outputs: tuple[Output, ...] = ()) -> Graded:
-        """What a grader gets to see."""
+        """Returns the input of a grader."""
         return Graded(
             case=case,
             output=output,
@@ -92,11 +91,11 @@ class Help(Struct, frozen=True, kw_only=True):
 
 
 def bind(assertion: Assertion, graders: Graders) -> Grader:
-    """The grader of an assertion, its parameters checked and in place.
+    """Returns the grader of an assertion, with its parameters checked.
 
     Raises:
         UnknownName: there is no such grader.
-        ValueError: a parameter is missing, unknown, of the wrong type or wrong in itself.
+        ValueError: a parameter is missing, unknown, of the wrong type or invalid.
     """
     kind = graders(assertion.grader)
     try:
@@ -106,7 +105,7 @@ def bind(assertion: Assertion, graders: Graders) -> Grader:
 
 
 def _format_error(message: str, field_names: tuple[str, ...]) -> str:
-    """What msgspec says with the place in front: `words: Expected …`."""
+    """Returns msgspec's message with the field in front: `words: Expected …`."""
     text, _, place = message.partition(" - at `$")
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL)
     if unknown:
@@ -120,15 +119,15 @@ class Manner(Enum):
     """How the outputs of a case are graded."""
 
     AT_ONCE = "at once"
-    """No grader calls anything or waits."""
+    """No grader awaits anything."""
     ASKING = "asking"
     """A grader calls a judge, an embedder or a program."""
     TOGETHER = "together"
-    """A grader looks at all outputs of the case."""
+    """A grader needs all outputs of the case."""
 
 
 def manner_of(case: Case, graders: Graders) -> Manner:
-    """How the outputs of the case are graded."""
+    """Returns how the outputs of the case are graded."""
     manner = Manner.AT_ONCE
     for assertion in case.assertions:
         kind = graders(assertion.grader)
@@ -140,13 +139,13 @@ def manner_of(case: Case, graders: Graders) -> Manner:
 
 
 def grade_at_once(case: Case, output: Output, graders: Graders) -> tuple[Score, ...]:
-    """One score per assertion, for a case that can be graded at once."""
+    """Returns one score per assertion, for a case whose graders await nothing."""
     graded = Graded(case=case, output=output)
     return tuple([score_at_once(assertion, graded, graders) for assertion in case.assertions])
 
 
 def score_at_once(assertion: Assertion, graded: Graded, graders: Graders) -> Score:
-    """One assertion's score, by a grader that waits for nothing."""
+    """Returns the score of one assertion whose grader awaits nothing."""
     result = _begin(assertion, graded, graders)
     if isinstance(result, Score):
         return result
@@ -157,7 +156,7 @@ def score_at_once(assertion: Assertion, graded: Graded, graders: Graders) -> Sco
 
 
 async def grade(case: Case, output: Output, graders: Graders, help_: Help) -> tuple[Score, ...]:
-    """One score per assertion of the case, in their order, for one output."""
+    """Returns one score per assertion of the case, in their order, for one output."""
     graded, judgments = help_.graded(case, output), help_.known
     return tuple(
         [
@@ -181,10 +180,10 @@ async def grade_repeats(
     help_: Help,
     known: Sequence[Mapping[str, tuple[Judgment, ...]]] = (),
 ) -> list[tuple[Score, ...]]:
-    """The scores of each output of a case, one of whose graders works over all repeats.
+    """Returns the scores of each output of a case with a grader that works over repeats.
 
-    An output that is None (its trial has failed) has no scores, and then nothing can be said over repeats.
-    `known` has for each output what `Help.known` has for one; for none of them when it is empty.
+    None stands for the output of a failed trial: it gets no scores, and graders over repeats are UNSCORED.
+    `known` has earlier judgments for each output, as `Help.known` has for one; it may be empty.
     """
     all_outputs = tuple(output for output in outputs if output is not None)
     missing = len(outputs) - len(all_outputs)
@@ -215,7 +214,7 @@ async def grade_repeats(
 
 
 async def score(assertion: Assertion, graded: Graded, graders: Graders) -> Score:
-    """The score of one assertion. A grader that cannot tell, or breaks, is UNSCORED with its reason."""
+    """Returns the score of one assertion: UNSCORED, with a reason, if the grader cannot decide or crashes."""
     if graded.isolation is not None:
         try:
             kind = graders(assertion.grader)
@@ -235,15 +234,15 @@ async def score(assertion: Assertion, graded: Graded, graders: Graders) -> Score
 
 
 async def isolated(graded: Graded, work: Callable[[], T], size: int) -> T:
-    """What a part of a grader's work gives, elsewhere where that takes long.
+    """Runs a part of a grader's work, in another process if it is slow, and returns its result.
 
     Args:
-        graded: what the grader sees.
-        work: can be pickled, and so can what it gives.
-        size: how many characters it reads, roughly.
+        graded: the grader's input.
+        work: picklable, as its result must be.
+        size: roughly how many characters it reads.
 
     Raises:
-        CannotScore: it could not tell.
+        CannotScore: raised by the work.
         TimeLimitExceeded: it did not end within the limit.
     """
     if graded.isolation is None:
@@ -276,12 +275,12 @@ async def _score_isolated(
 
 
 def _single_grader(kind: type[Any], _name: str) -> type[Any]:
-    """A table of one class, which a process can send to another."""
+    """Looks up one class whatever the name; picklable with `partial`."""
     return kind
 
 
 def uninterrupted_size(assertions: Sequence[Assertion], outputs: Sequence[Output], graders: Graders) -> int:
-    """How many characters graders may read until they can be ended, roughly.
+    """Returns roughly how many characters graders read before they can be interrupted.
 
     Raises:
         UnknownName: there is no grader of that name.
@@ -293,7 +292,7 @@ def uninterrupted_size(assertions: Sequence[Assertion], outputs: Sequence[Output
 
 
 def size_of(output: Output) -> int:
-    """How many characters graders may read of an output, roughly; of a large one no more than `_LARGE`."""
+    """Returns roughly how many characters an output has; counting stops at `_MAX_SIZE`."""
     size = len(output.text)
     if not output.messages and not output.tool_calls:
         return size
@@ -316,7 +315,7 @@ def size_of(output: Output) -> int:
 
 
 def _begin(assertion: Assertion, graded: Graded, graders: Graders) -> Score | Awaitable[Mark]:
-    """The score, or what is to be awaited for its mark."""
+    """Returns the score, or an awaitable of the grader's result."""
     try:
         grader = bind(assertion, graders)
         if assertion.pass_at is not None and grader.needs == "judge":
@@ -328,7 +327,7 @@ def _begin(assertion: Assertion, graded: Graded, graders: Graders) -> Score | Aw
 
 
 def _not_scored(assertion: Assertion, error: Exception) -> Score:
-    """A grader may be foreign code: that it could not tell, or that it broke, is its result."""
+    """Turns any exception of a grader, which may be third-party code, into an UNSCORED score."""
     if not isinstance(error, CannotScore):
         error = CannotScore(f"The grader {assertion.grader!r} broke: {type(error).__name__}: {error}")
     return _unscored(assertion, error)

@@ -1,7 +1,7 @@
-"""What cannot be run in a suite's file, to placeholders: cases that are never sent and count as errors. Pure.
+"""Turns unreadable parts of a suite's file into placeholders, cases that are never sent and count as errors.
 
-A row that a dialect cannot read becomes as many placeholders as it would be cases, so that no suite shrinks.
-If the number is unknown, it becomes one, and so does every case.
+Pure. A row that a dialect cannot read becomes as many placeholders as it would be cases, so that no suite
+shrinks. If the number is unknown, it becomes one placeholder, and so does every case.
 A problem of the file that changes no case becomes one placeholder; any other problem of the file makes a
 placeholder of every case, since it is unknown what the cases would mean without it.
 """
@@ -26,23 +26,23 @@ UNSUPPORTED: Final = frozenset(
         *("unsupported", "unsupported-type"),
     }
 )
-"""Codes of problems with what Proctor knows and cannot do; all others are mistakes in the file."""
+"""Codes of problems with features that Proctor does not support; all others are mistakes in the file."""
 _BESIDE_CASES: Final = frozenset(
     {"hash-mismatch", "late-header", "manifest-mismatch", "unknown-field", "unsupported"}
 )
-"""Codes of problems of a file that may leave its cases what they are."""
+"""Codes of problems of a file that may leave its cases intact."""
 _INSIDE: Final = re.compile(r"[.\[]")
 _MAX_NAMED: Final = 10
-"""How many placeholders one line names."""
+"""The maximum number of placeholders named in one line."""
 
 
 def kind_of(problems: Iterable[Problem]) -> Literal["invalid", "unsupported"]:
-    """The kind of the ERROR: `unsupported` where nothing in the file is a mistake."""
+    """Returns the kind of the failure: `unsupported` if none of the problems is a mistake."""
     return "unsupported" if all(problem.code in UNSUPPORTED for problem in problems) else "invalid"
 
 
 def failure_of(case: Case) -> Failure | None:
-    """Why a case is never sent; None for one that is no placeholder."""
+    """Returns why a placeholder is not sent; None for any other case."""
     if not case.problems:
         return None
     reasons = (f"{_place(problem)}: {problem.message}" for problem in case.problems)
@@ -50,7 +50,7 @@ def failure_of(case: Case) -> Failure | None:
 
 
 def summary(cases: Iterable[tuple[str, Case]]) -> str:
-    """One line that counts placeholders, each given by its name and itself; empty without any."""
+    """Returns one line that counts the given placeholders, pairs of name and case; empty without any."""
     names: dict[str, list[str]] = {"invalid": [], "unsupported": []}
     for name, case in cases:
         names[kind_of(case.problems)].append(f"{name} ({_place(case.problems[0])})")
@@ -67,21 +67,21 @@ def _place(problem: Problem) -> str:
 
 
 class Placeholders:
-    """The placeholders of one suite, each with an id of its own."""
+    """Makes the placeholders of one suite, with unique ids."""
 
     def __init__(self, source: Source, items: Iterable[Suite | Placed | Problem]) -> None:
-        """Read a suite to its end for its errors and its ids.
+        """Reads the suite once to collect its errors and ids.
 
         Args:
             source: the suite, for its path.
-            items: what its dialect reads from it.
+            items: what its dialect yields.
         """
         self._path = source.path
         self._folder = source.path if source.is_folder else os.path.dirname(source.path)  # noqa: PTH120
         self._shared_problems: list[Problem] = []
         self._ids: set[str] = set()
         self.has_cases = False
-        """Whether anything in the file is a case, right or wrong."""
+        """Whether the file has any case, readable or not."""
         for item in items:
             if isinstance(item, Placed):
                 self._ids.add(item.case.id)
@@ -95,7 +95,7 @@ class Placeholders:
     def in_place_of_rows(
         self, items: Iterable[Suite | Placed | Problem]
     ) -> Iterator[Suite | Placed | Problem | Case]:
-        """The same suite again, with placeholders where errors are."""
+        """Yields the suite again, with placeholders in place of errors."""
         problems: list[Problem] = []
         for item in items:
             if not isinstance(item, Problem):
@@ -113,7 +113,7 @@ class Placeholders:
         yield from self._row_placeholders(problems)
 
     def of_case(self, placed: Placed, problems: list[Problem]) -> Case | None:
-        """The placeholder of a case that was read; None where it can be run.
+        """Returns the placeholder of a case that was read; None if the case can be run.
 
         Args:
             placed: the case.
@@ -132,19 +132,19 @@ class Placeholders:
         )
 
     def of_file(self, problems: Iterable[Problem]) -> Case:
-        """The placeholder of a file in which nothing can be read."""
+        """Returns the placeholder of a file in which nothing can be read."""
         return self._placeholder([*problems], Row(path=self._path, line=1))
 
     def _is_beside_cases(self, problem: Problem) -> bool:
-        """Whether it leaves the cases what they are: of a whole field of the file itself.
+        """Returns whether a problem leaves the cases intact, as it is of a top-level field of the file.
 
-        What stands in another file, such as a prompt or a tool, is a part of the cases that use it.
+        Problems of other files, such as a prompt or a tool, affect the cases that use them.
         """
         is_top_level = problem.path == self._path and _INSIDE.search(problem.field or "") is None
         return is_top_level and problem.code in _BESIDE_CASES
 
     def _row_placeholders(self, problems: list[Problem]) -> Iterator[Case]:
-        """The placeholders of the row that has these problems, which are taken from the list."""
+        """Yields the placeholders of the row that has these problems, and clears the list."""
         if problems:
             row = problems[0].row or Row(path=problems[0].path, line=problems[0].line or 1)
             for _ in range(row.cases):
@@ -169,16 +169,16 @@ class Placeholders:
         return unused
 
     def _with_relative_paths(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
-        """The problems with paths from the suite's folder, so that they say nothing of this machine."""
+        """Returns the problems with paths relative to the suite's folder, without folders of this machine."""
         return tuple(replace(problem, path=self._relative_path(problem.path)) for problem in problems)
 
     def _relative_path(self, path: str) -> str:
-        """The path from the suite's folder, however that was written."""
+        """Returns a path relative to the suite's folder."""
         return os.path.relpath(path or self._path, self._folder or ".").replace(os.sep, "/")
 
 
 def _is_row_problem(problem: Problem) -> bool:
-    """Whether it keeps a row from being a case; a dialect of another package may only say which case."""
+    """Returns whether a problem excludes a row; third-party dialects may only name the case."""
     return problem.row is not None or problem.case is not None
 
 

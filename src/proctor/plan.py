@@ -1,4 +1,4 @@
-"""Which trials a run makes: selection, repeats, and what is there already. Pure."""
+"""Plans the trials of a run by selection, repeats and earlier trials. Pure."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from proctor.splits import held_out
 
 
 class Planned(Struct, frozen=True, kw_only=True, gc=False):
-    """One trial that is to be made."""
+    """One trial to run."""
 
     case: Case
     position: int
     repeat: int
     repeats: int
-    """How many trials its case has in this run."""
+    """The number of trials of its case in this run."""
     split: str | None
     sent: str
     output: Output | None = None
-    """An output that was paid for already and only wants grading."""
+    """A reused output, which only needs to be graded."""
     source_run: str | None = None
-    """The run that output comes from, where it is another one."""
+    """The run of the reused output, if it is another one."""
     known: Mapping[str, tuple[Judgment, ...]] = {}
-    """Judgments of that output that are reused, by the digest of the assertion."""
+    """Reused judgments of that output, by the digest of the assertion."""
     digests: tuple[str, ...] = ()
-    """Those of the suite's assertions, where `case` has the values of variables in their place."""
+    """The digests of the suite's assertions, if variables were substituted in those of `case`."""
 
 
 def matches(case: Case, selection: Selection) -> bool:
-    """Whether the filters on tags, category and id let the case through; split and limit come later.
+    """Returns whether a case matches the filters on tags, category and id, without split and limit.
 
-    A case that cannot be read may have any tag and be of any category, so it passes all but the filter on id.
+    A case that cannot be read may have any tag and any category, so only the filter on ids applies to it.
     """
     is_read = all(problem.row is None for problem in case.problems)
     if is_read and not _has_labels(case, selection):
@@ -45,7 +45,7 @@ def matches(case: Case, selection: Selection) -> bool:
 
 
 def matches_id(case_id: str, globs: Iterable[str]) -> bool:
-    """Whether any of the globs stands for the id; brackets stand for themselves too, as ids may have them."""
+    """Returns whether any of the globs matches the id; brackets also match literally."""
     return any(
         fnmatchcase(case_id, glob) or ("[" in glob and fnmatchcase(case_id, glob.replace("[", "[[]")))
         for glob in globs
@@ -53,7 +53,7 @@ def matches_id(case_id: str, globs: Iterable[str]) -> bool:
 
 
 def tags_of(word: str) -> list[str]:
-    """The tags of a filter's word, any of which will do: those between its commas, and one that has them."""
+    """Returns the alternatives of a tag filter: the parts between commas, and the whole word."""
     return list(dict.fromkeys((word, *filter(None, map(str.strip, word.split(","))))))
 
 
@@ -69,26 +69,26 @@ def _has_labels(case: Case, selection: Selection) -> bool:
 
 
 def repeats_of(case: Case, run_repeats: int | None) -> int:
-    """How often a case is sent: as the run wants, and never less than the case itself needs."""
+    """Returns how often a case is sent: the larger of the run's repeats and the case's own."""
     return max(run_repeats or 1, case.repeats or 1)
 
 
 class Index(Struct, frozen=True, kw_only=True):
-    """Which cases of a suite are selected, without the cases."""
+    """The positions of the selected cases of a suite."""
 
     chosen: array[int]
     """The positions of the selected cases, ascending."""
     holdout: frozenset[int] | None
-    """The positions of all held-out cases; None for a suite that is not split."""
+    """The positions of all held-out cases; None for a suite without a split."""
     planned: int
-    """How many trials the selected cases make."""
+    """The number of trials of the selected cases."""
     workspaces: bool = False
     """Whether any selected case has a workspace."""
     placeholders: tuple[Case, ...] = ()
     """The selected cases that are never sent."""
 
     def split_of(self, position: int) -> str | None:
-        """`dev`, `holdout`, or None for a suite that is not split."""
+        """Returns `dev`, `holdout`, or None for a suite without a split."""
         return _split_name(position, self.holdout)
 
 
@@ -99,7 +99,7 @@ def _split_name(position: int, holdout: frozenset[int] | None) -> str | None:
 
 
 def _is_in_run(case: Case, seat: Seat) -> bool:
-    """Whether the case is sent in the run of that seat."""
+    """Returns whether the case is sent in the run with that slot."""
     if case.target is not None:
         return seat.first
     return seat.alone or not case.only_targets or seat.target in case.only_targets
@@ -109,14 +109,14 @@ _ONLY_SEAT = Seat()
 
 
 class Indexer:
-    """Builds an index from cases that stream by."""
+    """Builds an index from a stream of cases."""
 
     def __init__(self, selection: Selection, repeats: int | None) -> None:
-        """Starts without a case.
+        """Starts with an empty index.
 
         Args:
-            selection: which cases are wanted.
-            repeats: how often each is asked; None leaves it to the cases.
+            selection: which cases are selected.
+            repeats: how often each is sent; None leaves it to the cases.
         """
         self._selection = selection
         self._repeats = repeats
@@ -129,7 +129,7 @@ class Indexer:
         self._placeholders: dict[int, Case] = {}
 
     def add(self, case: Case) -> bool:
-        """The next case, in order; whether it matches the selection."""
+        """Adds the next case, in order, and returns whether it matches the selection."""
         matching = matches(case, self._selection)
         if matching:
             self._matching.append(len(self._ids))
@@ -145,7 +145,7 @@ class Indexer:
         return matching
 
     def nowhere(self, targets: Sequence[str]) -> list[str]:
-        """The ids of matching cases that are for certain targets only, none of which is among these."""
+        """Returns the ids of selected cases that are restricted to targets none of which is given."""
         return [
             case.id
             for case in self._special.values()
@@ -153,7 +153,7 @@ class Indexer:
         ]
 
     def index(self, rule: SplitRule | None, seat: Seat = _ONLY_SEAT) -> Index:
-        """The index of all that was added; the split, the limit and the seat are applied here."""
+        """Returns the index of all added cases, after split, limit and slot are applied."""
         holdout = None if rule is None else frozenset(held_out(self._ids, self._categories, rule))
         positions, selected_count, trial_count = array("I"), 0, 0
         for position, repeats in zip(self._matching, self._matching_repeats, strict=True):
@@ -179,30 +179,30 @@ class Indexer:
 
 
 class Known(Struct, frozen=True, kw_only=True):
-    """An earlier trial that may stand in for one that is to be made."""
+    """An earlier trial that may replace one to run."""
 
     trial: Trial
     stays: bool
-    """It is taken over with its scores; else only its output is, and graded."""
+    """Whether it is reused with its scores; if not, only its output is, and is graded again."""
     source_run: str | None = None
-    """The run that it comes from, where that is another one."""
+    """The run that it comes from, if it is another one."""
     judgments: Mapping[str, tuple[Judgment, ...]] = {}
-    """Those of its output that are reused, by the digest of the assertion."""
+    """Reused judgments of its output, by the digest of the assertion."""
     stored: bool = True
-    """It is in the store as a trial of the run that is made."""
+    """Whether it is already stored as a trial of the run that is planned."""
 
 
 Finder = Callable[[int, StoredCase], Mapping[int, Known]]
-"""The prior trials of a case, by repeat, from its position and the case; called in suite order."""
+"""Returns the prior trials of a case, by repeat, from its position and the case; called in suite order."""
 
 
 def nothing(_position: int, _case: StoredCase) -> Mapping[int, Known]:
-    """Finds nothing."""
+    """Finds no prior trials."""
     return {}
 
 
 class InOrder:
-    """Finds the trials of one run, which stream by in suite order."""
+    """Finds prior trials in a stream of one run's trials in suite order."""
 
     def __init__(
         self,
@@ -215,10 +215,10 @@ class InOrder:
         """Reads nothing.
 
         Args:
-            trials: those of the run.
-            stays: which may be taken over with their scores.
-            source_run: the run, where it is not the one that is made.
-            stored: whether those that stay are in the store as trials of the run that is made.
+            trials: the trials of the run.
+            stays: returns whether a trial may be reused with its scores.
+            source_run: the run, if it is not the one that is planned.
+            stored: whether reused trials are already stored as trials of the run that is planned.
         """
         self._is_stored = stored
         self._trials = trials
@@ -228,7 +228,7 @@ class InOrder:
         self._has_started = False
 
     def __call__(self, position: int, stored_case: StoredCase) -> dict[int, Known]:
-        """What is known of the case at a position; no position comes twice, nor one before another."""
+        """Returns the prior trials of the case at a position; positions must ascend."""
         if not self._has_started:
             self._has_started, self._next = True, next(self._trials, None)
         prior_trials: dict[int, Known] = {}
@@ -246,11 +246,11 @@ class InOrder:
 
 
 class Earlier(Struct, frozen=True, kw_only=True):
-    """The prior trials of a run, and a callback for those that stay as they are."""
+    """The prior trials of a run, and a callback for those that are reused with their scores."""
 
     find: Finder = nothing
     kept: Callable[[Known, Case], None] = lambda _prior_trial, _case: None
-    """Called with each trial that stays."""
+    """Called with each trial that is reused with its scores."""
 
 
 def trials(
@@ -261,10 +261,10 @@ def trials(
     together: Callable[[Case], bool],
     earlier: Earlier,
 ) -> Iterator[Planned]:
-    """The trials that are still to be made, in suite order, from cases that stream by.
+    """Yields the trials to run, in suite order, from a stream of cases.
 
-    An earlier trial that may not stay but has an output is planned with it, so that it is only graded. Cases
-    whose outputs are graded together stay together or are all planned.
+    A prior trial that is not reused with its scores is planned with its output, so that it is only graded.
+    If the outputs of a case are graded together, all of its trials are reused, or all are planned.
     """
     remaining = iter(index.chosen)
     next_position = next(remaining, None)
@@ -306,7 +306,7 @@ def _plan_trial(
     split: str | None,
     prior_trial: Known | None,
 ) -> Planned:
-    # What was done in a workspace is gone with it, and cannot be graded any more.
+    # The workspace of an earlier trial is gone, so its output cannot be graded again.
     output = (
         prior_trial.trial.output if prior_trial is not None and stored_case.case.workspace is None else None
     )

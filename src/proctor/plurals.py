@@ -1,4 +1,4 @@
-"""Counts, names and lists to the words in which sentences have them. Pure; knows no noun."""
+"""Formats counts, names and lists for sentences. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _COUNTED_ONCE = {
     "mean": "by the mean of its trials' scores",
     "lower_bound": "by the lower end of the 95 % interval of its trials' mean score",
 }
-"""How a case counts once, by the rule over repeats; without such a rule each trial counts."""
+"""How a case counts once, by the suite's repeats rule."""
 
 
 def counted_once(rule: str, threshold: float | None) -> str | None:
-    """How a case counts once; None where each trial counts.
+    """Describes how a case counts once; None if each trial counts.
 
     Args:
-        rule: the rule over repeats.
-        threshold: the least mean score that passes; None where every assertion must pass.
+        rule: the suite's repeats rule.
+        threshold: the lowest mean score that passes; None if every assertion must pass.
     """
     if rule == "mean" and threshold is None:
         return "it passes if all of its trials do"
@@ -25,23 +25,23 @@ def counted_once(rule: str, threshold: float | None) -> str | None:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things: `1 case`, `1,200 cases`."""
+    """Formats a count with its noun: `1 case`, `1,200 cases`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """The first names, and how many more there are: `a, b and 3 more`."""
+    """Joins the first names, with the number of the rest: `a, b and 3 more`."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def trial_name(case_id: str, repeat: int) -> str:
-    """What a trial is called: its case's id, with the number of the repeat where it is not the first."""
+    """Returns the name of a trial: its case's id, and the number of the repeat unless it is the first."""
     return f"{case_id} (repeat {repeat})" if repeat else case_id
 
 
 def format_size(size: int) -> str:
-    """A number of bytes: `512 bytes`, `12.3 kB`, `1.2 GB`."""
+    """Formats a number of bytes: `512 bytes`, `12.3 kB`, `1.2 GB`."""
     if size < 1000:
         return counted(size, "byte")
     value, unit = size / 1000, "kB"

@@ -1,6 +1,6 @@
-"""Prices to costs: what a model costs by its name, and what an answer cost by its tokens.
+"""Prices of models by their names, and costs of answers by their tokens.
 
-Unknown stays unknown: no price or no usage is None and never 0.
+An unknown price or usage is None, never 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_TOKENS = 10**9
 MAX_COST_USD = 10_000.0
 """The highest cost of one call that a target may report."""
 UNREADABLE_USAGE = Usage(input_tokens=-1, output_tokens=-1)
-"""Stands for counts that are not valid, until `is_valid_usage` finds them."""
+"""Marks invalid counts, so that `is_valid_usage` rejects them."""
 _FIELDS = frozenset({"input", "output", "cached", "source", "date", "snapshots"})
 _DATE_SUFFIX = re.compile(r"-(20\d\d-\d\d-\d\d|20\d{6})$")
 
@@ -31,16 +31,16 @@ class Quote(Struct, frozen=True):
 
     price: Price
     family: str | None = None
-    """The model whose price it is, where the target is a snapshot of it without a price of its own."""
+    """The model whose price it is, if the target is a snapshot of it without a price of its own."""
 
 
 def parse_prices(text: str, path: str) -> dict[str, Price]:
-    """The prices of a file with a table `[models."NAME"]` a model: US dollars per million tokens.
+    """Parses a file with a table `[models."NAME"]` for each model, in US dollars per million tokens.
 
-    The names in a table's `snapshots` have its price too.
+    The names in a table's `snapshots` have the same price.
 
     Raises:
-        UsageError: the file is no such table; names its path and the model.
+        UsageError: the file is invalid; the message names its path and the model.
     """
     try:
         table = tomllib.loads(text)
@@ -67,13 +67,13 @@ def find_price(
     *,
     is_free: bool = False,
 ) -> Quote | None:
-    """The price of a target by its exact name, else by its model's without the date of a snapshot.
+    """Returns the price of a target by its exact name, else by its model's name without a snapshot date.
 
     Args:
         spec: the target.
-        list_prices: the list prices of models that count for it.
-        own_prices: the user's prices, of models or of targets; they come first.
-        is_free: whether it costs nothing unless the user says otherwise.
+        list_prices: the list prices of models that apply to it.
+        own_prices: the user's prices, of models or targets; they take precedence.
+        is_free: whether it is free unless the user gives a price.
     """
     if price := own_prices.get(spec.name) or own_prices.get(spec.model):
         return Quote(price)
@@ -89,12 +89,12 @@ def find_price(
 
 
 def read_usage(input_counts: tuple[Any, ...], output_counts: tuple[Any, ...], cached: Any = None) -> Usage:
-    """The usage that a reply reports; `UNREADABLE_USAGE` where a count is not a whole number from 0 to 10⁹.
+    """Returns the usage in a reply; `UNREADABLE_USAGE` if a count is not a whole number from 0 to 10⁹.
 
     Args:
-        input_counts: counts that together are the input; None counts as 0.
-        output_counts: those of the output.
-        cached: how much of the input was cached.
+        input_counts: the counts that add up to the input; None counts as 0.
+        output_counts: the counts that add up to the output.
+        cached: the cached part of the input.
     """
     if not all(count is None or _is_count(count) for count in (*input_counts, *output_counts, cached)):
         return UNREADABLE_USAGE
@@ -106,12 +106,12 @@ def read_usage(input_counts: tuple[Any, ...], output_counts: tuple[Any, ...], ca
 
 
 def is_valid_usage(usage: Usage) -> bool:
-    """Whether every count is a whole number from 0 to 10⁹."""
+    """Returns whether every count is a whole number from 0 to 10⁹."""
     return _is_count(usage.input_tokens) and _is_count(usage.output_tokens) and _is_count(usage.cached_tokens)
 
 
 def is_valid_cost(cost: object) -> bool:
-    """Whether a cost that a target reports for one call is a number from 0 to 10,000 dollars."""
+    """Returns whether a cost that a target reports for one call is a number from 0 to 10,000 dollars."""
     return type(cost) in (int, float) and 0 <= cost <= MAX_COST_USD  # type: ignore[operator]
 
 
@@ -120,7 +120,7 @@ def _is_count(count: object) -> bool:
 
 
 def cost_usd(usage: Usage | None, price: Price | None) -> float | None:
-    """What an answer cost in US dollars; cached tokens count at their own price, else at the input's."""
+    """Returns the cost of an answer in US dollars; without a price for cached tokens, the input's applies."""
     if price is not None and not price.input and not price.output:
         return 0.0  # whatever was used
     if usage is None or price is None:

@@ -1,8 +1,7 @@
-"""The doors: what each kind of extension is given and what it gives back.
+"""The interfaces of all extension points: dialects, graders, targets, stores and workspaces.
 
-A dialect turns text into a suite, a target a prompt into an output, a grader an output into a mark, a store
-keeps runs, a report turns a run into text. Each implementation is one file in its door's folder and one
-line in that folder's table.
+A dialect turns text into a suite, a target a prompt into an output, a grader an output into a result; a store
+keeps runs. Each implementation is one file in the package of its kind and one line in that package's table.
 """
 
 from __future__ import annotations
@@ -39,59 +38,59 @@ class Found(Struct, frozen=True, kw_only=True):
     """A file that a suite refers to."""
 
     path: str
-    """Where it was found, relative to the suite's folder, with `/` between folders."""
+    """The path relative to the suite's folder, with `/` between folders."""
     data: bytes
 
 
 MAX_LINE_BYTES = 64 * 2**20
-"""The longest line of a suite, and the largest file of those that are read as a whole."""
+"""The maximum size of a line of a suite, and of a file that is read as a whole."""
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """A suite file as a dialect sees it: its bytes on request, and never the disk."""
+    """A suite file and callbacks that read the files around it. Dialects never access the disk themselves."""
 
     path: str
-    """As the user wrote it; for messages and default names only."""
+    """The path as the user wrote it; for messages and default names only."""
     lines: Callable[[], Iterable[bytes]]
-    """Reads the file again, line by line, each with its line ending. Raises SuiteError for a line of over
-    `MAX_LINE_BYTES`, of which no more than that is read."""
+    """Reads the file from its beginning, line by line, with line endings. Raises SuiteError for a line of
+    more than `MAX_LINE_BYTES`, of which no more than that is read."""
     neighbour: Callable[[str], bytes | None] = lambda _name: None
-    """The bytes of a file in the same folder, or None when it is not there."""
+    """Returns the bytes of a file in the same folder, or None if it does not exist."""
     find: Callable[[str], Found | None] = lambda _reference: None
-    """The file of a relative path: looked for from the suite's folder, then from each folder above it up to
-    the repository's, then from the working directory. None when it is nowhere."""
+    """Finds a file by a relative path: from the suite's folder, then from each parent folder up to the
+    repository's root, then from the working directory. Returns None if there is none."""
     within: Callable[[str], Found | None] = lambda _path: None
-    """The file of a relative path in the suite's folder or below. None where there is none, and where `..` or
+    """Finds a file by a relative path inside the suite's folder. Returns None if there is none, or if `..` or
     a link leads out of the folder."""
     expand: Callable[[str], list[str]] = lambda _glob: []
-    """The files that a glob matches, from the suite's folder, sorted; each can be given to `find`."""
+    """Returns the files that match a glob, relative to the suite's folder, sorted; for use with `find`."""
     program: Callable[[str], tuple[str, ...] | None] = lambda _name: None
-    """The command line of a grader of the user's own: a file of that name, whatever its ending, in
-    `.proctor/assertions` or `.agentv/assertions` of the suite's folder or one above it. Raises UsageError
-    where there is such a file and none of them can be run."""
+    """Returns the command line of a user's grader: a file of that name with any extension in
+    `.proctor/assertions` or `.agentv/assertions` of the suite's folder or a parent folder. Raises UsageError
+    if there is such a file and it cannot be run."""
     folder: str = ""
-    """The suite's folder, absolute; it goes into the suite's header as it is."""
+    """The suite's folder, absolute; it becomes `Suite.folder`."""
     environ: Mapping[str, str] = {}
-    """What `${{ NAME }}` may name."""
+    """The environment variables for references such as `${{ NAME }}`."""
     is_folder: bool = False
-    """The suite is all of a folder, which is then `folder` and `path`; `lines` gives nothing."""
+    """Whether the suite is a whole folder, which is then `folder` and `path`; `lines` yields nothing."""
     options: Mapping[str, Any] = {}
-    """What the user's `proctor.toml` says of reading: `prompts`, a folder, and `evaluators`, ids."""
+    """The settings for reading in the user's `proctor.toml`: `prompts`, a folder, and `evaluators`, ids."""
 
 
 ORIGIN_NOTES = ("from", "suite_hash")
-"""Notes of a suite that say what it was before it was converted: its dialect and its published hash.
-They have no effect."""
+"""Notes of a converted suite about its origin: its former dialect and its published hash. They have no
+effect."""
 
 
 class Head(Struct, frozen=True, kw_only=True):
-    """The beginning of a file, for telling which dialect it is written in."""
+    """The beginning of a file, for detecting its dialect."""
 
     path: str
     text: str
     """The first lines, decoded as far as they go."""
     rows: tuple[dict[str, Any], ...] = ()
-    """Those of the first lines that are JSON objects."""
+    """The JSON objects among the first lines."""
 
 
 class Placed(Struct, frozen=True, gc=False):
@@ -100,98 +99,97 @@ class Placed(Struct, frozen=True, gc=False):
     case: Case
     line: int
     path: str | None = None
-    """The file it is in, where that is not the suite's own."""
+    """The file of the case, if it is not the suite's own."""
     named: bool = True
-    """Its id is written in the file, and not the number that a case without one gets."""
+    """Whether its id is written in the file; if not, it is a number."""
     repeats_rule: Literal["mean"] | None = None
-    """The rule over repeats that the case brings to its suite, whose header came before it."""
+    """The repeats rule that the case sets for its whole suite, after the suite's header was read."""
 
 
 class Rendered(Struct, frozen=True):
     """A file of a suite that is written, or the next piece of it."""
 
     path: str
-    """Relative, with `/` between folders; empty for the suite's own file, whose name the caller chooses."""
+    """The relative path, with `/` between folders; empty for the suite's own file, which the caller names."""
     data: bytes
 
 
 class Renderer(Protocol):
-    """Writes one format of suite. Pure: nouns to bytes."""
+    """Writes suites in one format. Pure."""
 
     def __call__(self, suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
-        """The files that read back to the same suite, in pieces.
+        """Yields the files, in pieces; reading them back gives the same suite.
 
-        What the format cannot say is a problem of code `unsayable` that names case and feature: an error,
-        and the case is not written. When `lossy` it is a warning, the case is written without it, and what
-        was lost is kept as it is in Proctor's own form under `proctor` in the case's metadata.
+        What the format cannot express is a problem of code `unsayable` that names case and feature. It is an
+        error, and the case is not written. With `lossy` it is a warning, the case is written without the
+        feature, and the feature is kept in Proctor's own form under `proctor` in the case's metadata.
         """
 
 
 class Dialect:
-    """The base of every dialect: reads one format of suite, and says all that others need to know of it.
+    """The base class of dialects: reads suites in one format, and describes the format.
 
-    Pure: it sees bytes and returns nouns. The class variables have their usual values; a dialect sets those
-    in which it differs.
+    Pure. The class variables have the most common values; a dialect overrides those that differ.
     """
 
     endings: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
-    """How the names of its files end, in lower case; the first is that of a text that is saved as a file."""
+    """The extensions of its files, in lower case; a text that is saved as a file gets the first."""
     has_rows: ClassVar[bool] = True
-    """False: its files are one value, and a JSON array is not one case an item."""
+    """Whether each line, or each item of a JSON array, is one case; False if a file is one value."""
     reads_folders: ClassVar[bool] = False
-    """True: all files of a folder can be one suite."""
+    """Whether all files of a folder can be one suite."""
     file_field: ClassVar[str | None] = None
-    """The field of a case's metadata that names its file, where a suite has several."""
+    """The field of a case's metadata that names its file, if a suite has several."""
     pass_rule: ClassVar[PassRule | None] = None
-    """How the format says that every check must pass; None where it can say any rule."""
+    """The pass rule that means "every check must pass" in the format; None if it can express any rule."""
     judge_rule: ClassVar[str | None] = None
-    """The only rule that the format has for several judgments of an answer; None where it has others."""
+    """The format's only aggregation of judgments; None if it has several."""
     has_js_patterns: ClassVar[bool] = False
-    """True: its regular expressions are JavaScript's."""
+    """Whether its regular expressions are JavaScript's."""
     keeps_origin: ClassVar[bool] = False
-    """True: it can say in which format a suite was before (`ORIGIN_NOTES`)."""
+    """Whether it can store a suite's former format (`ORIGIN_NOTES`)."""
     renderer: ClassVar[str] = ""
-    """Where its `Renderer` is, as `module:function`; empty where the format is only read."""
+    """Its `Renderer`, as `module:function`; empty if the format is only read."""
     written_ending: ClassVar[str] = ".jsonl"
-    """The ending of a suite's own file, where one is written."""
+    """The extension of the suite's own file when one is written."""
     written_form: ClassVar[str] = ""
-    """What its files are, for people who choose a format: `JSONL`."""
+    """The file format, for people who choose a suite format: `JSONL`."""
 
     def recognises(self, head: Head) -> str | None:
-        """Why this file looks like the dialect, as a clause ("its lines have `assertion`"), or None."""
+        """Returns why a file looks like this dialect, as a clause ("its lines have `assertion`"), or None."""
         raise NotImplementedError
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
-        """The suite's header once, its cases in file order, and every problem where it is met.
+        """Yields the suite's header once, its cases in file order, and problems as they occur.
 
-        The header's `case_count` and `digest` are filled in by the caller. A case with an error is a
-        problem and not yielded; nothing else is ever left out.
+        The caller sets the header's `case_count` and `digest`. A case with an error is reported as a problem
+        and not yielded; nothing else is left out.
         """
         raise NotImplementedError
 
     def may_be_suite(self, source: Source) -> bool:  # noqa: ARG002
-        """Whether a file with one of its endings is meant to be a suite, and not settings of some program."""
+        """Returns whether a file with one of its extensions may be a suite, not some program's settings."""
         return True
 
     def is_test_of_folder(self, path: str, read: Callable[[], bytes]) -> bool:  # noqa: ARG002
-        """Whether a file makes the folder that it is in a suite, where the dialect reads folders.
+        """Returns whether a file makes its folder a suite, for dialects that read folders.
 
         Args:
             path: relative to the folder, with `/` between folders.
-            read: gives its bytes.
+            read: returns the file's bytes.
         """
         return False
 
     def published_hash(self, source: Source) -> str | None:  # noqa: ARG002
-        """The hash by which the format publishes a suite; None where it has none."""
+        """Returns the hash by which the format publishes a suite; None if the format has none."""
         return None
 
     def assertion_types(self) -> Collection[str]:
-        """What the format calls its assertions: words that say no more as a label than the grader does."""
+        """Returns the format's names of assertion types, which as labels say no more than the grader."""
         return ()
 
     def render(self, suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
-        """Writes a suite by the dialect's `renderer`, which there must be."""
+        """Writes a suite with the dialect's `renderer`, which must be set."""
         module, _, function = self.renderer.partition(":")
         render: Renderer = getattr(import_module(module), function)
         return render(suite, cases, lossy=lossy)
@@ -201,47 +199,47 @@ class Dialect:
 
 
 class Answers(Protocol):
-    """Whatever can be asked a prompt; every target, and every judge."""
+    """Answers prompts; every target and every judge does."""
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The answer.
+        """Returns the answer to a prompt.
 
         Raises:
-            TargetError: there is none.
+            TargetError: there is no answer.
         """
 
 
 class Embeds(Protocol):
-    """Whatever turns texts into vectors of equal length."""
+    """Turns texts into vectors of equal length."""
 
     name: str
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector a text, in order.
+        """Returns one vector for each text, in order.
 
         Raises:
-            TargetError: there is none.
+            TargetError: the texts could not be embedded.
         """
 
 
 class Judge(Struct, frozen=True, kw_only=True):
-    """A target that a grader may ask, under its name."""
+    """A judge that a grader may call, with its name."""
 
     name: str
     target: Answers
 
 
 class Finished(Struct, frozen=True):
-    """What a program that ended by itself left behind; a negative exit code is the signal that ended it."""
+    """The result of a program that ended by itself; a negative exit code is the signal that ended it."""
 
     exit_code: int
     stdout: bytes
     stderr: bytes
-    """The last of it."""
+    """The end of stderr."""
 
     @property
     def ending(self) -> str:
-        """How it ended, as a clause: with which exit code, or by which signal."""
+        """How the program ended, as a clause with the exit code or the signal."""
         if self.exit_code >= 0:
             return f"ended with exit code {self.exit_code}"
         try:
@@ -251,7 +249,7 @@ class Finished(Struct, frozen=True):
 
 
 class Programs(Protocol):
-    """Runs foreign programs for one suite: no secrets, a process group of their own, killed whole."""
+    """Runs programs for one suite, without secrets and in process groups that are killed as a whole."""
 
     async def run(
         self,
@@ -262,70 +260,70 @@ class Programs(Protocol):
         cwd: str | None = None,
         variables: Mapping[str, str] = {},
     ) -> Finished:
-        """Run a program to its end.
+        """Runs a program to its end.
 
         Args:
-            argv: the program and its arguments; no shell sees them. A relative path is the suite's.
-            stdin: what it is given to read; it need not.
-            timeout_s: after this many seconds its whole group is killed.
+            argv: the program and its arguments, without a shell. A relative path is relative to the suite.
+            stdin: the program's input, which it need not read.
+            timeout_s: the whole process group is killed after this many seconds.
             cwd: relative to the suite's folder; None is that folder.
-            variables: added to the few that it inherits.
+            variables: environment variables besides the few that the program inherits.
 
         Raises:
-            TargetTimeout: it did not end in time.
+            TargetTimeout: the program did not end in time.
             TargetError: of kind `program`: it could not be started or wrote too much.
         """
 
 
 class Lent(Struct, frozen=True):
-    """What lets one program ask judges, and what came of it."""
+    """The access of one program to judges, and the replies so far."""
 
     variables: Mapping[str, str]
-    """Where it asks and by which right, as environment variables for it."""
+    """Environment variables for the program with the address and the credentials of the proxy."""
     judgments: list[Judgment]
-    """One for each reply that it has got so far."""
+    """One for each reply so far."""
 
 
 class Lends(Protocol):
-    """Lets programs that grade ask the judges of a run."""
+    """Gives grading programs access to the judges of a run."""
 
     def lend(self, judges: Sequence[Judge], case: Case, max_calls: int) -> AbstractAsyncContextManager[Lent]:
-        """Lend judges to one program while it grades; afterwards it can ask nobody.
+        """Gives one program access to judges until the context ends.
 
         Args:
-            judges: who may be asked, at least one; the first where the program names none.
+            judges: at least one; the first is called if the program names none.
             case: the case that is graded.
-            max_calls: how often it may ask.
+            max_calls: how many calls the program may make.
         """
 
 
 Together = Callable[[Iterable[Awaitable[Any]]], Awaitable[list[Any]]]
-"""Awaits several things, at once if it can, and gives what came of them in order; graders start nothing."""
+"""Awaits several awaitables, concurrently if it can, and returns their results in order."""
 
 
 async def one_by_one(things: Iterable[Awaitable[Any]]) -> list[Any]:
-    """Await each thing after the one before it."""
+    """Awaits one awaitable after the other."""
     return [await thing for thing in things]
 
 
 MAX_STEP = 100_000
-"""How many characters a grader that reads in steps searches at once: a fraction of a millisecond."""
+"""The number of characters that a grader with `reads_in_steps` searches at once, in under a millisecond."""
 
 
 class Isolation(Protocol):
     """Keeps computations that may take long away from an event loop."""
 
     def attempt(self, work: Callable[[], T], size: int, key: str | None = None) -> T | None:
-        """What a computation gives if that is soon, else None.
+        """Returns the result of a computation if it is fast, else None.
 
         Args:
-            work: pure, so that it can be ended anywhere and done again.
-            size: how many characters it reads until it can be ended, roughly.
-            key: names what takes long once and is then not attempted again.
+            work: a pure function, so that it can be interrupted anywhere and called again.
+            size: roughly how many characters it reads before it can be interrupted.
+            key: identifies the computation; one that was slow is not attempted again.
         """
 
     async def call(self, work: Callable[[], T], size: int, key: str | None = None) -> T:
-        """The same, in another process where it is not soon; `work` and what it gives can be pickled.
+        """Does the same, in another process if it is slow; `work` and its result must be picklable.
 
         Raises:
             TimeLimitExceeded: it did not end within the limit.
@@ -333,74 +331,74 @@ class Isolation(Protocol):
 
 
 class Graded(Struct, frozen=True, kw_only=True, gc=False):
-    """All that a grader may look at."""
+    """Everything that a grader may use."""
 
     case: Case
     output: Output
     outputs: tuple[Output, ...] = ()
     """Every output of the case, in order of repeats; only for graders that work over repeats."""
     judges: tuple[Judge, ...] = ()
-    """Those who may be asked; each is, and the majority decides."""
+    """The judges of the run; each is called."""
     named: Mapping[str, Judge] = {}
-    """Judges by the names that graders give; empty where the run's own outrank them."""
+    """The judges that graders name, by name; empty if the run's judges take precedence."""
     judge_repeats: int = 1
-    """How often each judge is asked."""
+    """How often each judge is called."""
     judge_rule: JudgeRule = "majority"
-    """How many of the judgments must be for the answer."""
+    """How many of the judgments must pass the answer."""
     known: tuple[Judgment, ...] = ()
-    """Judgments of this very answer by this very assertion; nobody is asked for them again."""
+    """Earlier judgments of the same answer by the same assertion, which are reused."""
     pass_at: float | None = None
-    """The assertion's, for graders that ask judges: each judgment is for or against by it."""
+    """The assertion's `pass_at`, for graders that call judges: it decides whether a judgment passes."""
     together: Together = one_by_one
-    """How it waits for several judges."""
+    """Awaits several judges."""
     embedder: Callable[[], Embeds] | None = None
     programs: Programs | None = None
     lender: Lends | None = None
     workspace: str | None = None
-    """The folder in which the answer was made, as the target left it."""
+    """The folder in which the target worked, as the target left it."""
     turned: bool = False
-    """Judges are shown their material in the reverse order, to see whether that sways them."""
+    """Whether judges see the sections of their prompt in reverse order, to measure position bias."""
     isolation: Isolation | None = None
-    """Does what may take long, where an event loop waits; None: it is done at once."""
+    """Runs slow computations outside the event loop; None runs them directly."""
 
 
 class Grader(Protocol):
-    """Marks one output.
+    """Grades one output.
 
-    An implementation is a frozen Struct that forbids unknown fields: its fields are the parameters an
-    assertion may give, so that every assertion is checked before anything is asked. A parameter that is
-    wrong in itself raises ValueError in `__post_init__`.
+    An implementation is a frozen Struct that forbids unknown fields. Its fields are the parameters of an
+    assertion, so that every assertion is checked before the first request. An invalid parameter raises
+    ValueError in `__post_init__`.
     """
 
     over_repeats: ClassVar[bool]
-    """True: marks all outputs of a case at once, and each of its trials gets that mark."""
+    """Whether it grades all outputs of a case together, and each trial gets that result."""
     needs: ClassVar[str | None]
-    """`judge` or `embedder` where every such grader asks one, else None."""
+    """`judge` or `embedder` if every grader of this kind calls one, else None."""
     waits: ClassVar[bool]
-    """True: `grade` gives back something to be awaited, though it asks neither."""
+    """Whether `grade` returns an awaitable though it calls neither."""
     all_or_nothing: ClassVar[bool]
-    """True: the value is 1 where it passes and 0 where it does not."""
+    """Whether the value is always 1 for a pass and 0 for a fail."""
     reads_in_steps: ClassVar[bool]
-    """True: of a large answer it reads `MAX_STEP` characters at a time, and can be ended after each."""
+    """Whether it reads large answers `MAX_STEP` characters at a time, and can be interrupted after each."""
     shows_metadata: ClassVar[bool]
-    """False: whoever it asks sees nothing of the case's metadata and of its other assertions."""
+    """False if judges and programs see neither the case's metadata nor its other assertions."""
 
     def wants(self) -> frozenset[str]:
-        """`judge`, `embedder` or both, where this one asks them."""
+        """Returns `judge`, `embedder`, both or neither: what this grader calls."""
 
     def judges(self) -> tuple[str | None, ...]:
-        """The judges that it asks: names of targets, and None for those of the run."""
+        """Returns the judges that it calls: names of targets, and None for the judges of the run."""
 
     def grade(self, graded: Graded) -> Mark | Awaitable[Mark]:
-        """The mark.
+        """Grades an output.
 
         Raises:
-            CannotScore: the grader could not tell.
+            CannotScore: the output could not be graded.
         """
 
 
 class Grading(Struct, frozen=True, gc=False):
-    """The base of every grader: the class variables that `Grader` asks for, at their usual values."""
+    """The base class of graders: the class variables of `Grader` at their most common values."""
 
     over_repeats: ClassVar[bool] = False
     needs: ClassVar[str | None] = None
@@ -410,11 +408,11 @@ class Grading(Struct, frozen=True, gc=False):
     shows_metadata: ClassVar[bool] = True
 
     def wants(self) -> frozenset[str]:
-        """What the class needs."""
+        """Returns what the class needs."""
         return frozenset() if self.needs is None else frozenset((self.needs,))
 
     def judges(self) -> tuple[str | None, ...]:
-        """Those of the run, where the class needs one."""
+        """Returns None, for the judges of the run, if the class needs a judge."""
         return (None,) if self.needs == "judge" else ()
 
 
@@ -422,7 +420,7 @@ class Grading(Struct, frozen=True, gc=False):
 
 
 class Quota(Struct, frozen=True):
-    """What an endpoint says is left of one of its rate limits."""
+    """The remainder of one rate limit, as an endpoint reports it."""
 
     resource: Literal["requests", "tokens"]
     remaining: int
@@ -431,37 +429,37 @@ class Quota(Struct, frozen=True):
 
 
 class Target(Answers, Protocol):
-    """A model, agent or program that answers prompts; safe to ask many at once."""
+    """A model, agent or program that answers prompts; safe for concurrent calls."""
 
     async def aclose(self) -> None:
-        """Stop everything that opening or asking started. Safe to call twice."""
+        """Stops everything that was started by opening or calling it. Safe to call twice."""
 
 
 # --- environments ------------------------------------------------------------------------------------------
 
 
 class Stay(Protocol):
-    """One trial's time in a workspace."""
+    """The use of a workspace by one trial."""
 
     path: str
     """The folder, absolute."""
 
     async def changes(self) -> str | None:
-        """What was changed in the folder since the stay began, as a unified diff; None for nothing."""
+        """Returns what changed in the folder since the visit began, as a unified diff; None for nothing."""
 
 
 class Environment(Protocol):
-    """Makes the workspaces of one run. Trials that share a workspace stay in it one after the other."""
+    """Creates the workspaces of one run. Trials that share a workspace use it one after the other."""
 
     async def enter(self, case: Case, repeat: int) -> Stay:
-        """A stay in the workspace of the case; `before_all` and `before_each` have run.
+        """Returns a visit to the workspace of the case, after `before_all` and `before_each` have run.
 
         Raises:
-            WorkspaceError: it could not be made, or a hook failed.
+            WorkspaceError: the workspace could not be created, or a hook failed.
         """
 
     async def leave(self, stay: Stay, *, passed: bool) -> None:
-        """End a stay: `after_each`, then what is to be undone; what fails in it is told as a warning."""
+        """Ends a visit: runs `after_each` and resets the folder; failures become warnings."""
 
     async def aclose(self) -> None:
-        """Run every `after_all`; remove the workspaces that are not to be kept. Safe to call twice."""
+        """Runs every `after_all` and removes the workspaces that are not kept. Safe to call twice."""

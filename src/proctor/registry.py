@@ -1,7 +1,7 @@
 """Tables of implementations by name, `name → "module:attribute"`, each imported at first use.
 
-Names that are not in the table are looked for among the installed entry points of the group
-`proctor.<door>`; nothing else is ever searched.
+Names that are not in the table are looked up in the entry points of the group `proctor.<door>`, such as
+`proctor.graders`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """One door's implementations by name."""
+    """The implementations of one extension point, by name."""
 
     def __init__(
         self, door: str, builtin: Mapping[str, str], *, adapt: Callable[[str, Any], T] | None = None
     ) -> None:
-        """A table of names.
+        """Creates a table.
 
         Args:
-            door: what the things are called, in the plural; also the end of the entry-point group's name.
-            builtin: the names with where they are, as `module:attribute`.
-            adapt: makes the door's type of a name and what is under it; None takes it as it is.
+            door: the name of the extension point in the plural, which is also the end of the entry-point
+                group's name.
+            builtin: the built-in names with their locations, as `module:attribute`.
+            adapt: converts a name and the imported object; None takes the object as it is.
         """
         self.door = door
         self._adapt = adapt
@@ -54,12 +55,12 @@ class Registry(Generic[T]):
         return self._instances[name]
 
     def add(self, name: str, thing: T) -> None:
-        """Makes a thing of the caller's own available under a name, for this process."""
+        """Registers an implementation under a name, for this process."""
         self._where[name] = "added at run time"
         self._instances[name] = thing if self._adapt is None else self._adapt(name, thing)
 
     def __iter__(self) -> Iterator[str]:
-        """The names in the order of the table, then those of other packages that are in use."""
+        """Yields the names in the order of the table, then those of other packages that are in use."""
         return iter([name for name in self._where if name in self._builtin or name in self._instances])
 
     def load_all(self, *, installed: bool = False) -> dict[str, T]:

@@ -1,4 +1,4 @@
-"""Which cases of a suite are held out, and what is shown of them. Pure.
+"""Splits a suite into dev and holdout, and hides the contents of held-out cases. Pure.
 
 A case's rank is SHA-256 over the split's seed and its id, so that adding, editing or reordering other cases
 moves as few cases as possible between dev and holdout.
@@ -17,21 +17,21 @@ from msgspec.structs import replace
 from proctor.model import Case, Score, SplitRule, Suite, Trial
 
 SEALED = "sealed; --reveal shows it"
-"""Replaces the reason of a sealed trial."""
+"""Replaces the reason in a sealed trial."""
 
 
 def rank(seed: int, case_id: str) -> bytes:
-    """The place of a case in the order in which cases are held out: the smaller, the sooner."""
+    """Returns the sort key by which cases are held out, smallest first."""
     return sha256(f"{seed}:{case_id}".encode("utf-8", "surrogatepass")).digest()
 
 
 def holdout_size(count: int, ratio: float) -> int:
-    """How many of `count` cases are held out: exactly ceil(count × ratio)."""
+    """Returns how many of `count` cases are held out: exactly ceil(count × ratio)."""
     return int((count * Decimal(str(ratio))).to_integral_value(ROUND_CEILING))
 
 
 def divided(suite: Suite, share: float) -> Suite:
-    """The suite with that share of its cases held out, from 0 for none to below 1."""
+    """Returns the suite with a share of its cases held out, from 0 for none to below 1."""
     if share == 0:
         return replace(suite, split_rule=None, no_holdout=True)
     rule = replace(suite.split_rule or SplitRule(), ratio=share)
@@ -39,11 +39,11 @@ def divided(suite: Suite, share: float) -> Suite:
 
 
 def held_out(ids: Sequence[str], categories: Sequence[str | None], rule: SplitRule) -> set[int]:
-    """The positions of the held-out cases.
+    """Returns the positions of the held-out cases.
 
-    By rank: where cases have categories, each category gives its proportional share, the places that are
-    left going to the largest remainders (ties: the category whose name sorts first). By shuffle: whatever
-    the program of dialect meridian leaves over, which sees neither ids nor categories.
+    By rank, each category gives its proportional share; remaining places go to the largest remainders (ties:
+    the category whose name sorts first). By shuffle, they are those that dialect meridian's own program
+    leaves over, whatever their ids and categories.
     """
     if rule.method == "shuffle":
         return _left_by_shuffle(len(ids), rule)
@@ -59,7 +59,7 @@ def held_out(ids: Sequence[str], categories: Sequence[str | None], rule: SplitRu
 
 
 def _left_by_shuffle(count: int, rule: SplitRule) -> set[int]:
-    """What follows the dev cases in a shuffle of the positions in file order.
+    """Returns the positions after the dev cases in a shuffle of the file order.
 
     Source: the published split of dialect meridian, digit for digit: `random.shuffle` with its seed, and the
     binary `int(n * (1 - ratio))`, which for a ratio of 0.2 is floor(4n / 5).
@@ -70,7 +70,7 @@ def _left_by_shuffle(count: int, rule: SplitRule) -> set[int]:
 
 
 def _shares(counts: dict[str, int], size: int) -> dict[str, int]:
-    """`size` places dealt to groups by largest remainder. Source: A. Hamilton's method of apportionment."""
+    """Divides `size` places by largest remainder. Source: A. Hamilton's method of apportionment."""
     total = sum(counts.values())
     if not total:
         return {}
@@ -98,7 +98,7 @@ def _sealed_score(score: Score) -> Score:
 
 
 def sealed_case(case: Case) -> Case:
-    """The case with what numbers are counted by, and without its question and how it is judged."""
+    """Returns the case with the fields that counting needs, without its prompt and its assertions."""
     return Case(
         id=case.id,
         input=(),

@@ -1,7 +1,4 @@
-"""The door to stores: what a store is given and what it gives back.
-
-Part of `proctor.protocols`, which is where everything else imports it from.
-"""
+"""The interface of stores. Import these names from `proctor.protocols`."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from proctor.model import Calibration, Case, Label, Look, Run, Suite, Trial, Ver
 
 
 class StoredTrial(Struct, frozen=True, gc=False):
-    """A trial as stored; it has no verdict, and no scores, while it waits for its judges."""
+    """A trial as stored; without verdict and scores while its judges have not replied."""
 
     trial: Trial
     verdict: Verdict | None
@@ -29,13 +26,13 @@ class StoredCase(Struct, frozen=True, gc=False):
 
 
 class Followed(Struct, frozen=True, gc=False):
-    """A trial as stored, with its case, read by somebody who follows the run."""
+    """A trial with its case, for readers that follow a run."""
 
     turn: int
-    """Grows in the order in which a run's trials were first stored; a trial keeps it when it is graded."""
+    """A number that grows in the order in which trials were first stored; grading does not change it."""
     trial: Trial
     verdict: Verdict | None
-    """None while it waits for its judges."""
+    """None while its judges have not replied."""
     case: Case
 
 
@@ -43,15 +40,15 @@ class SavedSuite(Struct, frozen=True, kw_only=True):
     """One version of a suite in a store."""
 
     suite: Suite
-    """Its header, with `version` and the `content` that came last."""
+    """Its header, with `version` and the `content` that was saved last."""
     saved_at: datetime
     """When it was saved last."""
     current: bool
-    """It is the one last saved under its name."""
+    """Whether it is the version last saved under its name."""
 
 
 class Answered(Struct, frozen=True, kw_only=True):
-    """A stored trial with an output, and what it was asked and judged by."""
+    """A stored trial with an output, its run and its case."""
 
     run: str
     trial: Trial
@@ -73,18 +70,18 @@ class SameCaseElsewhere(Struct, frozen=True, kw_only=True):
     run: Run
     position: int
     verdicts: tuple[Verdict | None, ...]
-    """One a repeat; None for one that waits for its judges."""
+    """One for each repeat; None for a trial whose judges have not replied."""
 
 
 class KeptLabel(Struct, frozen=True, kw_only=True):
     """A label of a stored answer."""
 
     number: int
-    """Its own for ever; a later label has a greater one."""
+    """Unique and never reused; later labels have larger numbers."""
     label: Label
-    """It names its run."""
+    """The label, with its run."""
     held_out: bool
-    """It is of a held-out answer."""
+    """Whether the answer is held out."""
     at: datetime
 
 
@@ -101,277 +98,277 @@ class StoreHealth(Struct, frozen=True, kw_only=True):
     """How far a store is behind what it was given."""
 
     waiting: int
-    """How many trials were handed over and are not durable yet."""
+    """The number of trials that are not durable yet."""
     locked_s: float
-    """For so long they have waited for another process's lock."""
+    """How long they have waited for another process's lock."""
     fault: StoreFault | None
 
 
 class SuiteWriter(Protocol):
-    """A suite on its way into a store."""
+    """Saves one suite."""
 
     def add(self, case: Case, sent_digest: str) -> None:
-        """The next case, in order, with the digest of what is sent for it."""
+        """Adds the next case, in order, with the digest of what is sent for it."""
 
     def keep(self, suite: Suite) -> Suite:
-        """Keeps the suite with its cases, and returns its header with `content` and `version` filled in.
+        """Saves the suite with its cases, and returns its header with `content` and `version` set.
 
-        The same content is kept once. Under a name, another digest is the next version; a digest that was
-        there before is its old version again, with the content that came last.
+        The same content is stored once. A new digest becomes the next version under the suite's name; a known
+        digest stays its old version, with the content that was saved last.
         """
 
     def drop(self) -> None:
-        """Forgets what was added. Safe to call at any time, also after `keep`."""
+        """Discards what was added. Safe to call at any time, also after `keep`."""
 
 
 Progress = Callable[[int, int], None]
-"""Called with how much is done of how much."""
+"""Called with the amount done and the total."""
 
 
 class AnswerCache(Protocol):
-    """Answers of targets by all that they depend on, for later runs; it does not know what is in them."""
+    """Answers of targets, by everything that they depend on, for later runs; values are opaque bytes."""
 
     def get(self, key: bytes) -> tuple[bytes | None, str] | None:
-        """What was put under that key: an answer, or why there is none; None when nothing was."""
+        """Returns the answer of a key, or why there is none; None if nothing is stored."""
 
     def earlier(self, about: str) -> list[bytes]:
-        """The parts of what earlier commands put about that, newest first."""
+        """Returns the parts that earlier commands stored for `about`, newest first."""
 
     def put(self, key: bytes, about: str, parts: bytes, value: bytes | None, why_not: str) -> None:
-        """Keeps an answer, or why there is none, which never replaces an answer.
+        """Stores an answer, or why there is none, which never replaces an answer.
 
         Args:
-            key: of all that the answer depends on.
-            about: what `earlier` finds it by.
-            parts: what `earlier` returns.
+            key: the digest of everything that the answer depends on.
+            about: the key of `earlier`.
+            parts: the value that `earlier` returns.
             value: the answer; None for none.
             why_not: why there is none.
         """
 
     def close(self) -> None:
-        """Writes what waits, and releases everything. Safe to call twice."""
+        """Writes pending entries and releases all resources. Safe to call twice."""
 
 
 class Store(Protocol):
-    """Keeps suites, runs and trials.
+    """Stores suites, runs and trials.
 
-    `arrived` and `record` return at once and are durable within 100 ms; all else is durable on return. Every
-    method raises StoreError when the store cannot be read or written.
+    `arrived` and `record` return at once and are durable within 100 ms; all other methods are durable on
+    return. Every method raises StoreError if the store cannot be read or written.
 
-    While another process holds the lock, every method waits: for 30 s, or since `protect` for as long as it
-    takes. `arrived` and `record` never wait for a lock unless very much waits already.
+    While another process holds the lock of the file, methods wait up to 30 s, or after `protect` without a
+    limit. `arrived` and `record` do not wait for the lock unless very many trials are pending.
     """
 
     is_durable: bool
-    """Whether it is still there when this process has ended."""
+    """Whether the store outlives this process."""
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
-        """Tells in a sentence when a method has waited for another process's lock for 2 s."""
+        """Sets a callback that gets a sentence when a method has waited 2 s for another process's lock."""
 
     def protect(self) -> None:
-        """Loses no trial from now on: waits for locks, and saves elsewhere what it cannot write here.
+        """Makes sure from now on that no trial is lost: waits for locks, and saves elsewhere if need be.
 
-        `arrived` and `record` then take trials whatever happens to the file, and `health` tells of it.
+        `arrived` and `record` then accept trials whatever happens to the file, and `health` reports it.
         """
 
     def abandon_lock(self) -> None:
-        """Stops waiting for locks; what waits is saved elsewhere where `protect` was called."""
+        """Stops waiting for locks; after `protect`, pending trials are saved elsewhere."""
 
     def is_full(self) -> bool:
-        """Whether too many trials wait to be written for more to be requested."""
+        """Returns whether so many trials are pending that no new requests should be sent."""
 
     def health(self) -> StoreHealth:
-        """How far the store is behind, and what is wrong with its file."""
+        """Returns how far the store is behind, and what is wrong with its file."""
 
     def saving(
         self, *, aside: bool = False, again: bool = False, name: Callable[[Suite], str] | None = None
     ) -> SuiteWriter:
-        """Begins to save a suite; nothing of it is there before `keep`.
+        """Starts to save a suite; nothing of it is visible before `keep`.
 
         Args:
-            aside: a version that is there keeps its content, and the one last saved under the name is still
-                that one; the content is kept for a run that is begun next.
-            again: the version was forgotten and becomes what it was, with its number and its place among the
-                others; one that is there already stays as it is.
-            name: chooses the name, while nobody else can save; None leaves it as it is.
+            aside: an existing version keeps its content, and the version last saved under the name stays the
+                current one; the new content is stored for a run that is added next.
+            again: restores a deleted version, with its number and its place among the others; an existing
+                version stays as it is.
+            name: chooses the name while no other process can save; None leaves it as it is.
         """
 
     def begin(self, run: Run) -> None:
-        """Keeps a run that is starting, and locks it for this process."""
+        """Adds a run that is starting, and locks it for this process."""
 
     def claim(self, run_id: str) -> None:
-        """Makes sure that no other process makes this run; raises StoreError when one does."""
+        """Locks a run for this process; raises StoreError if another process has locked it."""
 
     def arrived(self, run_id: str, trial: Trial) -> None:
-        """Keeps an output whose grading has not ended."""
+        """Saves a trial with an output whose grading has not ended."""
 
     def record(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
-        """Keeps a finished trial; a second one for the same case and repeat changes nothing."""
+        """Saves a finished trial; a second one for the same case and repeat is ignored."""
 
     def update(self, run: Run, *, wait: bool = True) -> None:
-        """Keeps a run's present state, after everything handed over so far.
+        """Saves the current state of a run, after all trials so far.
 
         Args:
             run: the run.
-            wait: return when it is durable; else `flush` does.
+            wait: whether to return only when it is durable; otherwise call `flush`.
         """
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Returns when everything handed over so far is durable; False when that takes longer."""
+        """Waits until everything so far is durable; returns False if that takes longer than the timeout."""
 
     def runs(self) -> Iterator[Run]:
-        """Every run, newest first."""
+        """Yields every run, newest first."""
 
     def run(self, word: str) -> Run:
-        """The run that a word names.
+        """Returns the run that a word names.
 
-        By its id; else `last` is the newest; else the newest that has it as a tag; else the one whose id
-        begins like that.
+        The word is, in this order, an id, `last` for the newest run, a tag, which stands for its newest run,
+        or the beginning of an id.
 
         Raises:
             StoreError: there is none, or more than one.
         """
 
     def alike(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
-        """The runs of that suite, target and settings, newest first."""
+        """Returns the runs with the same suite, target and settings, newest first."""
 
     def counts(self, run_id: str) -> dict[Verdict | None, int]:
-        """How many of a run's trials have each stored verdict; None for those that wait for one."""
+        """Returns the number of a run's trials by stored verdict; None for trials without one."""
 
     def asked_cases(self, run_id: str) -> int:
-        """How many cases have a trial with a stored verdict in a run, whatever their repeats."""
+        """Returns how many cases of a run have a trial with a stored verdict, whatever their repeats."""
 
     def trials(self, run_id: str) -> Iterator[StoredTrial]:
-        """A run's trials in suite order; nothing holds them all."""
+        """Yields a run's trials in suite order, without holding them all."""
 
     def reach(self, run_id: str) -> tuple[int, int]:
-        """How many trials of a run are stored, and the turn of the last; 0 for none. Quick for any run."""
+        """Returns the number of stored trials of a run and the turn of the last, or 0. Fast for any run."""
 
     def changed(self, run_id: str, after: int = 0, waiting: Collection[int] = ()) -> Iterator[Followed]:
-        """A run's trials in the order in which they were first stored; nothing holds them all.
+        """Yields a run's trials in the order in which they were first stored, without holding them all.
 
         Args:
-            run_id: the run, which another process may be making.
-            after: only those with a later turn than this.
-            waiting: the turns of known trials that had no verdict; those that have one now come again.
+            run_id: the run, which may still be running in another process.
+            after: yields only trials with a later turn.
+            waiting: turns of earlier trials without a verdict; those that have one now are yielded again.
         """
 
     def claimed(self, run_id: str) -> bool:
-        """Whether any process makes this run right now; True where the system cannot tell."""
+        """Returns whether any process has locked the run; True if the system cannot tell."""
 
     def maker(self, run_id: str) -> int | None:
-        """The id of the process that makes this run right now; this process's own where it does itself.
+        """Returns the id of the process that has locked the run, which may be this process.
 
-        None where no process does, and where the system does not tell which: on Windows, and of a process
-        in another container.
+        None if no process has, and if the system cannot tell which one: on Windows, and for a process in
+        another container.
         """
 
     def suite(self, name: str, version: str | None = None) -> Suite | None:
-        """The suite of that name, or None.
+        """Returns the suite of that name, or None.
 
         Args:
             name: its name.
-            version: `v2`, or the digest or the beginning of one (`sha256:…`); None for the one last saved.
+            version: `v2`, or a digest or the beginning of one (`sha256:…`); None for the version last saved.
         """
 
     def versions(self, name: str | None = None) -> list[SavedSuite]:
-        """The versions of the suite of that name, or of all suites; by name, then in order of version."""
+        """Returns the versions of one suite or of all suites, by name and version."""
 
     def origin(self, name: str) -> str | None:
-        """The absolute path of the file that has a suite's name; None where no file has it."""
+        """Returns the absolute path of the file that owns a suite's name; None if no file does."""
 
     def names_from(self, path: str) -> list[str]:
-        """The names of suites that the file of an absolute path has."""
+        """Returns the suite names that belong to a file, given by its absolute path."""
 
     def claim_name(self, name: str, path: str) -> None:
-        """Gives a suite's name to the file of an absolute path, and takes it from any other file."""
+        """Assigns a suite's name to a file, given by its absolute path, instead of any other file."""
 
     def forget(self, name: str, version: str) -> None:
-        """Forgets one version of a suite; its number is given to no other.
+        """Deletes one version of a suite; its number is not used again.
 
         Raises:
-            StoreError: there is none, or runs of it are stored.
+            StoreError: there is no such version, or runs of it are stored.
         """
 
     def cases(self, content: str, start: int = 0) -> Iterator[StoredCase]:
-        """The cases of the suite of that content from a position on, in order; nothing holds them all."""
+        """Yields the cases of a suite's content from a position on, in order, without holding them all."""
 
     def answered(self, sent_digest: str, target_digest: str, run_id: str | None = None) -> Iterator[Answered]:
-        """The trials with an output that asked the target of that digest the same, newest run first.
+        """Yields trials with an output for the same request to the same target, newest run first.
 
-        Nothing holds them all; only those of one run where it is given.
+        Does not hold them all. With `run_id` only trials of that run are yielded.
         """
 
     def case_in_run(self, run: Run, position: int) -> CaseInRun | None:
-        """The case at a position of a run's suite, with its trials; None for a position past the end.
+        """Returns the case at a position of a run's suite, with its trials; None past the end.
 
-        Reads by keys, however many trials the run has.
+        Reads by keys, so that it is fast however many trials the run has.
         """
 
     def find_position(self, run: Run, sent_digest: str, case_id: str) -> int | None:
-        """The position of the case with that digest of what is sent, in the suite of a run; None for none.
+        """Returns the position of the case with that digest in the suite of a run, or None.
 
-        Where several cases send the same, it is the one with that id, else the first.
+        If several cases send the same, it is the one with that id, else the first.
         """
 
     def same_case_elsewhere(self, run: Run, sent_digest: str, limit: int) -> list[SameCaseElsewhere]:
-        """The newest other runs of a suite of the same name that sent the same; at most `limit`."""
+        """Returns the newest other runs of a suite of the same name that sent the same; at most `limit`."""
 
     def delete(self, run_id: str) -> None:
-        """Forgets a run and its trials; the version of the suite stays, and so do labels of its answers."""
+        """Deletes a run and its trials; the version of the suite and the labels of its answers stay."""
 
     def secret(self, run_id: str) -> bytes:
-        """32 random bytes of the run's own, which are made at first use and stay the same."""
+        """Returns the run's own 32 random bytes, which are created at first use."""
 
     def keep_variables(self, run_id: str, digests: Mapping[str, bytes]) -> None:
-        """Keeps keyed digests of the values that variables have in a run, by their names."""
+        """Saves keyed digests of the values of a run's environment variables, by their names."""
 
     def variables(self, run_id: str) -> dict[str, bytes]:
-        """What `keep_variables` was given for a run; empty for a run of an earlier version."""
+        """Returns what `keep_variables` saved for a run; empty for a run of an earlier Proctor version."""
 
     def calibrate(self, calibration: Calibration) -> None:
-        """Keeps the calibration of a judge."""
+        """Saves the calibration of a judge."""
 
     def calibrations(self, judge: str) -> list[Calibration]:
-        """How well the judge of that target digest judged, oldest first."""
+        """Returns the calibrations of the judge with that target digest, oldest first."""
 
     def check_can_count_looks(self) -> None:
-        """Raises StoreError where no look can be kept, before anything is written that shows a holdout."""
+        """Raises StoreError if no holdout access can be saved; call it before a holdout is shown."""
 
     def look(self, look: Look) -> None:
-        """Keeps a look at a holdout."""
+        """Saves an access to a holdout."""
 
     def looks(self, suite_digest: str) -> list[Look]:
-        """The looks at the holdout of the suite of that digest, oldest first; deleted runs' included."""
+        """Returns the accesses to the holdout of a suite, oldest first, including those of deleted runs."""
 
     def label(self, label: Label, *, held_out: bool = False) -> KeptLabel:
-        """Keeps a label of a run's answer, in the place of what the same person said of it before.
+        """Saves a label of a run's answer; it replaces the same person's earlier label.
 
-        That stays behind it and counts again when this one is taken back. Labels outlive their run, and
-        count again when it is imported from its bundle.
+        The earlier label stays stored and counts again when this one is removed. Labels outlive their run,
+        and count again when the run is imported from its bundle.
         """
 
     def unlabel(self, number: int) -> bool:
-        """Takes a label back, so that the one before it counts again; False when it is gone already."""
+        """Removes a label, so that the one before it counts again; returns False if it is already removed."""
 
     def labels(self, run_id: str | None = None) -> list[KeptLabel]:
-        """The labels that count, oldest first; only those of one run where it is given."""
+        """Returns the labels that count, of one run or of all, oldest first."""
 
     def labelled(self) -> dict[str, int]:
-        """How many answers of each run have a label, by the run's id; deleted runs' included."""
+        """Returns the number of labelled answers by run id, including deleted runs."""
 
     def open_answer_cache(self, notify: Callable[[str], None] = ...) -> AnswerCache:
-        """The cache of answers that lies beside the store; close it after use.
+        """Opens the answer cache of this store; close it after use.
 
         Args:
-            notify: called with a sentence when the cache is damaged or cannot be used; no run stops for that.
+            notify: called with a sentence if the cache is damaged or cannot be used; no run stops for that.
         """
 
     def count_unused_rows(self) -> dict[str, int]:
-        """How many rows of each kind nothing refers to; kinds of which there are none are left out."""
+        """Returns the number of unreferenced rows by kind, without kinds that have none."""
 
     def delete_unused_rows(self) -> None:
-        """Deletes them, without blocking other processes for long."""
+        """Deletes unreferenced rows, without blocking other processes for long."""
 
     def close(self) -> None:
-        """Flushes and releases everything. Safe to call twice."""
+        """Flushes and releases all resources. Safe to call twice."""

@@ -1,4 +1,4 @@
-"""What changed between two suites: cases added, removed, renamed and changed, field by field. Pure."""
+"""Diffs two suites: cases added, removed, renamed and changed, field by field. Pure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from proctor.codec import decode, encode, judged_digest, sent_digest
 from proctor.model import Case, Suite
 
 _DERIVED_FIELDS = ("version", "digest", "content", "case_count", "suite_hash", "folder", "no_holdout")
-"""Fields of a header that follow from the cases, from where the suite lies, or from its split rule."""
+"""Fields of a header that follow from the cases, the suite's location or its split rule."""
 
 
 class Change(Struct, frozen=True):
-    """A field that is not what it was; None where it is not there or has its default."""
+    """A changed field; a value is None if the field is absent or has its default."""
 
     field: str
     """Its path, such as `input[0].content`."""
@@ -28,33 +28,33 @@ class Change(Struct, frozen=True):
 
 
 class Changed(Struct, frozen=True):
-    """A case that is in both suites and not the same."""
+    """A case that is in both suites and differs."""
 
     case: str
-    """The id that it has now."""
+    """The id in the new suite."""
     changes: tuple[Change, ...]
 
 
 class Renamed(Struct, frozen=True):
-    """A case that is asked and judged as before under another id."""
+    """A case with a new id that is sent and graded as before."""
 
     old: str
     new: str
 
 
 class Diff(Struct, frozen=True, kw_only=True):
-    """What lies between an old suite and a new one; all in the order of the new one but `removed`."""
+    """The differences between an old suite and a new one; all but `removed` in the order of the new one."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     renamed: tuple[Renamed, ...] = ()
     changed: tuple[Changed, ...] = ()
-    """Renamed cases too, where more is new than the id and the names in the metadata that it is made of."""
+    """Includes renamed cases if more changed than the id and the metadata that the id is made of."""
     header: tuple[Change, ...] = ()
     moved: int = 0
-    """How many cases at least must be put elsewhere to get the new order."""
+    """The smallest number of cases to move to get the new order."""
     same: int = 0
-    """How many cases are the same in every field; they may have moved."""
+    """The number of cases that are the same in every field; they may have moved."""
 
     @property
     def is_empty(self) -> bool:
@@ -63,13 +63,13 @@ class Diff(Struct, frozen=True, kw_only=True):
 
 
 def diff(old: Suite, old_cases: Iterable[Case], new: Suite, new_cases: Iterable[Case]) -> Diff:
-    """What changed from one suite to another. Their cases are held as JSON, those that are equal once.
+    """Compares two suites. Cases are held as JSON; equal cases are held once.
 
     Args:
         old: the header of the old suite.
-        old_cases: its cases, each with an id of its own.
+        old_cases: its cases, with unique ids.
         new: the header of the new suite.
-        new_cases: its cases, likewise.
+        new_cases: its cases, with unique ids.
     """
     before = {case.id: encode(case) for case in old_cases}
     after: dict[str, bytes] = {}
@@ -96,7 +96,7 @@ def diff(old: Suite, old_cases: Iterable[Case], new: Suite, new_cases: Iterable[
 
 
 def _match_renames(before: dict[str, bytes], after: dict[str, bytes]) -> dict[str, str]:
-    """The old id of each new one whose case is asked and judged like one that is gone, in order."""
+    """Maps new ids to old ids for new cases that are sent and graded like removed ones, in order."""
     removed_ids: dict[tuple[str, str], deque[str]] = defaultdict(deque)
     for id_, body in before.items():
         if id_ not in after:
@@ -114,7 +114,7 @@ def _identity(body: bytes) -> tuple[str, str]:
 
 
 def _between(old: bytes, new: bytes, old_id: str, new_id: str) -> tuple[Change, ...]:
-    """The changes of a case but for its id, and for the names in its metadata that the id is made of."""
+    """Returns the changes of a case, without its id and the metadata that the id is made of."""
     if old == new:
         return ()
     was, is_ = decode(old, dict[str, Any]), decode(new, dict[str, Any])
@@ -124,7 +124,7 @@ def _between(old: bytes, new: bytes, old_id: str, new_id: str) -> tuple[Change, 
 
 
 def _naming_changes(found_changes: Iterable[Change], old_id: str, new_id: str) -> list[Change]:
-    """The changes of metadata that together make the new id of the old one, such as that of a file's name."""
+    """Returns the metadata changes, such as a file's name, that together turn the old id into the new one."""
     naming, id_ = [], old_id
     for change in found_changes:
         old, new = change.old, change.new
@@ -142,11 +142,11 @@ def _header(suite: Suite) -> dict[str, Any]:
 
 
 def changes(old: Any, new: Any, field: str = "") -> Iterator[Change]:
-    """What differs between two pieces of plain data, down to single values and lists of them.
+    """Yields the differences of plain data, down to single values and lists of them.
 
     Args:
-        old: what was there; None for nothing.
-        new: what is there.
+        old: the old data; None for nothing.
+        new: the new data.
         field: the path of both.
     """
     if isinstance(old, dict) and isinstance(new, dict):
@@ -165,7 +165,10 @@ def _has_parts(*lists: list[Any]) -> bool:
 
 
 def _longest_ascent(places: Iterable[int]) -> int:
-    """The length of the longest ascending subsequence. Source: patience sorting, Aldous and Diaconis 1999."""
+    """Returns the length of the longest ascending subsequence.
+
+    Source: patience sorting, Aldous and Diaconis 1999.
+    """
     tops: list[int] = []
     for place in places:
         at = bisect_left(tops, place)

@@ -1,7 +1,7 @@
-"""Objects to checked values: what every file of the user's that is made of named fields shares.
+"""Reads objects of users' files field by field, with checked types.
 
-What is wrong becomes a `Problem` that says where it stands; nothing here raises for what a user wrote. It
-knows no format: names, types and limits come from the caller.
+Errors become `Problem`s with their location; nothing here raises for what a user wrote. Names, types and
+limits come from the caller.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _KINDS: Final = {
 }
 
 
-# --- what is wrong -----------------------------------------------------------------------------------------
+# --- problems ----------------------------------------------------------------------------------------------
 
 
 def shown(value: Any) -> str:
-    """A value for a message, cut at 60 characters."""
+    """Returns a value for a message, cut at 60 characters."""
     if isinstance(value, bool):
         return "true" if value else "false"
     text = repr(value[:60] if isinstance(value, str) else value)
@@ -36,7 +36,7 @@ def shown(value: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in the words of JSON."""
+    """Returns the type of a value in the words of JSON."""
     if value is None:
         return "null"
     kind = next((class_ for class_ in type(value).__mro__ if class_ in _KINDS), type(value))
@@ -44,10 +44,10 @@ def kind_of(value: Any) -> str:
 
 
 class Notes:
-    """The problems of one row, in the order they were found.
+    """Collects the problems of one row, in the order in which they are found.
 
     `subject` and `case` name the row in each message once the case's id is known. `row` is where the case
-    begins, and None where the notes are of the file.
+    begins, and None for problems of the file.
     """
 
     __slots__ = ("case", "failed", "line", "path", "problems", "row", "subject")
@@ -70,16 +70,16 @@ class Notes:
         named: bool = False,
         line: int | None = None,
     ) -> None:
-        """Something that keeps the row out; `named` says that the message names the case itself."""
+        """Adds an error, which excludes the row; `named` says that the message already names the case."""
         self.failed = True
         self._add("error", code, message if named else self._prefixed(message), field, line)
 
     def warn(self, code: str, message: str, field: str | None = None, *, line: int | None = None) -> None:
-        """Something doubtful."""
+        """Adds a warning."""
         self._add("warning", code, self._prefixed(message), field, line)
 
     def noted(self, field: str) -> bool:
-        """Whether a field, or something inside it, has an error already."""
+        """Returns whether a field, or something inside it, already has an error."""
         return any(
             problem.level == "error" and (problem.field or "").startswith(field) for problem in self.problems
         )
@@ -113,11 +113,11 @@ class Notes:
 
 
 class Fields:
-    """One object's fields: each is taken once under the type it must have; what is left is unknown.
+    """Reads the fields of one object, each once and with its expected type; those left are unknown fields.
 
-    A getter that finds a wrong value notes it and returns None or an empty value, so that one pass finds
-    every problem; whether the row stands is in `notes.failed`. A problem of an object that knows the lines
-    of its fields (`lines`, as those of `proctor.yaml12` do) stands at the line of its field.
+    A getter that finds a wrong value adds an error and returns None or an empty value, so that one pass finds
+    every problem; `notes.failed` says whether there was one. If the object knows the lines of its fields, as
+    those of `proctor.yaml12` do, each problem has the line of its field.
     """
 
     __slots__ = ("_begin", "_left", "_lines", "_prefix", "_row", "notes")
@@ -131,9 +131,9 @@ class Fields:
         self.notes = notes
 
     def line_of(self, name: str) -> int | None:
-        """The line on which a field stands, where that is known; of `name[0]` that of the item.
+        """Returns the line of a field, or of a list item such as `name[0]`, if it is known.
 
-        A field that is missing stands where the object begins.
+        For a missing field it is the first line of the object.
         """
         outer, _, place = name.partition("[")
         items, number = self._row.get(outer), place.removesuffix("]")
@@ -144,43 +144,43 @@ class Fields:
         return self._lines.get(name) or self._lines.get(outer) or self._begin
 
     def place(self, name: str) -> str:
-        """The path of a field inside its case."""
+        """Returns the path of a field inside its case."""
         return self._prefix + name
 
     def error(self, code: str, name: str, message: str) -> None:
-        """Note an error of one field; the message begins with the field's path."""
+        """Adds an error of one field; the message begins with the field's path."""
         place = self._prefix + name
         self.notes.error(code, f"`{place}` {message}", place, line=self.line_of(name))
 
     def warn(self, code: str, name: str, message: str) -> None:
-        """Note a warning of one field; the message begins with the field's path."""
+        """Adds a warning about one field; the message begins with the field's path."""
         place = self._prefix + name
         self.notes.warn(code, f"`{place}` {message}", place, line=self.line_of(name))
 
     def wrong(self, name: str, value: Any, expected: str) -> None:
-        """Note that a value has the wrong type: what was found and what is wanted."""
+        """Adds an error for a value of the wrong type, with the value and what is expected."""
         value_text = "null" if value is None else f"{shown(value)}, {kind_of(value)}"
         self.error("wrong-type", name, f"is {value_text}; it must be {expected}.")
 
     def missing(self, name: str, expected: str) -> None:
-        """Note that a field which must be there is not."""
+        """Adds an error for a missing required field."""
         self.error("missing-field", name, f"is missing; it must be {expected}.")
 
     def __contains__(self, name: str) -> bool:
         return name in self._left
 
     def forgive_null(self, *names: str) -> None:
-        """Let these fields be null, as if they were not written."""
+        """Removes these fields if they are null, as if they were not written."""
         for name in names:
             if self._left.get(name, _ABSENT) is None:
                 del self._left[name]
 
     def take(self, name: str) -> Any:
-        """The value as it stands; None when it is absent."""
+        """Returns the value unchecked; None if it is absent."""
         return self._left.pop(name, None)
 
     def text(self, name: str) -> str | None:
-        """A text, if the field is there."""
+        """Returns a text, or None if it is absent."""
         value: Any = self._left.pop(name, _ABSENT)
         if isinstance(value, str):
             return value
@@ -189,7 +189,7 @@ class Fields:
         return None
 
     def required_text(self, name: str) -> str:
-        """A text that must be there and not be blank."""
+        """Returns a text that is required and must not be blank."""
         value: Any = self._left.pop(name, _ABSENT)
         if isinstance(value, str):
             if value.strip():
@@ -202,7 +202,7 @@ class Fields:
         return ""
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
-        """One of the known words; it must be there."""
+        """Returns one of the choices; required."""
         value: Any = self._left.pop(name, _ABSENT)
         if isinstance(value, str) and value in choices:
             return value
@@ -215,7 +215,7 @@ class Fields:
         return ""
 
     def truth(self, name: str, default: bool) -> bool:
-        """True or false, or the default."""
+        """Returns a boolean, or the default if it is absent."""
         value: Any = self._left.pop(name, default)
         if isinstance(value, bool):
             return value
@@ -223,7 +223,7 @@ class Fields:
         return default
 
     def integer(self, name: str, *, least: int = 0) -> int | None:
-        """A whole number of at least `least`, if the field is there; true and 2.0 are none."""
+        """Returns a whole number of at least `least`, or None if it is absent; true and 2.0 are errors."""
         value: Any = self._left.pop(name, _ABSENT)
         if type(value) is int and value >= least:
             return value
@@ -232,7 +232,7 @@ class Fields:
         return None
 
     def number(self, name: str) -> float | None:
-        """A finite number, if the field is there."""
+        """Returns a finite number, or None if it is absent."""
         value: Any = self._left.pop(name, _ABSENT)
         if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
             return value
@@ -241,7 +241,7 @@ class Fields:
         return None
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts; empty when the field is absent."""
+        """Returns a list of texts; empty if it is absent."""
         value: Any = self._left.pop(name, _ABSENT)
         if value is _ABSENT:
             return ()
@@ -254,7 +254,7 @@ class Fields:
         return tuple(value)
 
     def object(self, name: str) -> Fields | None:
-        """The fields of an object inside this one, if it is there."""
+        """Returns a reader of a nested object, or None if it is absent."""
         value: Any = self._left.pop(name, _ABSENT)
         if isinstance(value, dict):
             return Fields(value, self.notes, f"{self._prefix}{name}.")
@@ -263,17 +263,17 @@ class Fields:
         return None
 
     def required_object(self, name: str, expected: str) -> Fields | None:
-        """The fields of an object that must be there; `wanted` says what it must be."""
+        """Returns a reader of a required nested object; `expected` describes it."""
         if name not in self._left:
             self.missing(name, expected)
         return self.object(name)
 
     def names(self) -> list[str]:
-        """The fields not yet taken."""
+        """Returns the names of the fields that were not read yet."""
         return list(self._left)
 
     def finish(self, known_names: Sequence[str]) -> None:
-        """Note every field that was not taken as unknown, with the nearest known name."""
+        """Adds an error for each field that was not read, with the nearest known name."""
         for name in self._left:
             place = shown(self._prefix + name)
             hint = (

@@ -1,4 +1,4 @@
-"""Trials to verdicts, and verdicts to the numbers of a run. Pure.
+"""Computes verdicts from trials, and the numbers of a run from verdicts. Pure.
 
 Verdicts are computed from trials whenever they are needed; a stored verdict is a cache of the result.
 """
@@ -16,15 +16,15 @@ from proctor.plan import repeats_of
 from proctor.stats import mean_interval, quantile, reaches, wilson
 
 Rules = Callable[[Case], PassRule]
-"""The pass rule by which each case is judged."""
+"""Returns the pass rule of a case."""
 _NOT_SENT = frozenset({"budget", "not-asked"})
-"""Kinds of failure before anybody was asked."""
+"""Kinds of failure before any request was sent."""
 RepeatsRule = Literal["each", "any", "mean", "lower_bound"]
-"""As `Suite.repeats_rule` has it."""
+"""The type of `Suite.repeats_rule`."""
 
 
 def rules_of(run: Run) -> Rules:
-    """The pass rules that count in a run: its threshold, else the case's own, else the suite's."""
+    """Returns the pass rules of a run: by its threshold, else the case's own rule, else the suite's."""
     threshold = run.settings.threshold
     if threshold is not None:
         everywhere = PassRule(threshold=threshold)
@@ -34,13 +34,13 @@ def rules_of(run: Run) -> Rules:
 
 
 def threshold_of(run: Run) -> float | None:
-    """The threshold of a run's cases, but for those that have their own; None where all must pass."""
+    """Returns the threshold of cases without a rule of their own; None if every assertion must pass."""
     threshold = run.settings.threshold
     return run.suite.pass_rule.threshold if threshold is None else threshold
 
 
 def score_of(trial: Trial) -> float | None:
-    """The weighted mean of a trial's scores, from 0 to 1; None when none of them counts or could be had."""
+    """Returns the weighted mean of a trial's scores, from 0 to 1; None if there is nothing to average."""
     total = weights = 0.0
     for score in trial.scores:
         if score.value is not None and score.weight > 0:
@@ -50,12 +50,12 @@ def score_of(trial: Trial) -> float | None:
 
 
 def failed_gates(trial: Trial) -> list[str]:
-    """The names of the scores below their gates: each of them fails the trial, whatever the rest says."""
+    """Returns the names of the scores below their gates, each of which fails the trial."""
     return [score.name for score in trial.scores if is_below_gate(score)]
 
 
 def is_below_gate(score: Score) -> bool:
-    """Whether a score has a gate and does not reach it."""
+    """Returns whether a score has a gate and is below it."""
     if score.required is None or score.value is None:
         return False
     return not reaches(score.value, score.required)
@@ -88,9 +88,9 @@ def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
 
 
 def taken_over(trial: Trial, run: Run) -> bool:
-    """Whether a trial of a run came from another one with its scores.
+    """Returns whether a trial was copied from another run with its scores.
 
-    Of trials that were stored before they noted who graded them, one that was graded again is younger.
+    Older trials do not record the run that graded them; of these, the ones graded again started later.
     """
     if trial.graded_in is not None:
         return trial.graded_in != run.id
@@ -98,22 +98,22 @@ def taken_over(trial: Trial, run: Run) -> bool:
 
 
 class Repeats:
-    """The trials of one case that have ended, and the case's verdict by all of them."""
+    """The finished trials of one case, and the verdict of the case by all of them."""
 
     __slots__ = ("_rule", "_scores", "_verdicts")
 
     def __init__(self, rule: PassRule) -> None:
-        """Starts with no trial; `rule` is the case's."""
+        """Starts without trials; `rule` is the pass rule of the case."""
         self._rule = rule
         self._verdicts: list[Verdict] = []
         self._scores: list[float] = []
 
     def __len__(self) -> int:
-        """How many are in."""
+        """Returns the number of trials."""
         return len(self._verdicts)
 
     def add(self, trial: Trial, verdict: Verdict) -> None:
-        """The next trial of the case, with its verdict."""
+        """Adds the next trial of the case, with its verdict."""
         self._verdicts.append(verdict)
         score = score_of(trial)
         if self._rule.threshold is None or score is None:
@@ -121,12 +121,13 @@ class Repeats:
         self._scores.append(0.0 if failed_gates(trial) else score)
 
     def verdict(self, how: RepeatsRule) -> Verdict:
-        """Returns the verdict of the case by its trials so far, of which there must be one.
+        """Returns the verdict of the case by its trials so far, of which there must be at least one.
 
-        A single trial decides alone. Under `any` one that passed is enough. Else an ERROR outranks an
-        UNSCORED, and that the rest. Under `mean` the mean of the scores must reach the rule's threshold,
-        under `lower_bound` the lower end of its 95 % interval; a trial below a gate counts as 0 there. Where
-        every assertion must pass, or none has a weight, a trial counts as 1 or 0; the former mean must be 1.
+        A single trial decides alone. With `any`, one passed trial is enough. Otherwise ERROR outranks
+        UNSCORED, which outranks the rest. With `mean` the mean of the scores must reach the rule's threshold,
+        with `lower_bound` the lower end of its 95 % interval; a trial below a gate counts as 0. If every
+        assertion must pass, or none has a weight, a trial counts as 1 or 0; in the first case the mean must
+        be 1.
         """
         if len(self) == 1:
             return self._verdicts[0]
@@ -153,7 +154,7 @@ class Counts:
         self.passed = self.failed = self.errors = self.unscored = self.cases = 0
 
     def add(self, verdict: Verdict, *, first: bool) -> None:
-        """Count one trial; `first` for the first repeat of its case."""
+        """Counts one trial; `first` marks the first repeat of its case."""
         if verdict is Verdict.PASS:
             self.passed += 1
         elif verdict is Verdict.FAIL:
@@ -172,15 +173,15 @@ class Counts:
 
     @property
     def pass_rate(self) -> float | None:
-        """The share of trials that passed: one without a verdict is not a pass. None of none."""
+        """The share of trials that passed, ERROR and UNSCORED included in the total; None without trials."""
         return self.passed / self.total if self.total else None
 
     @property
     def measured(self) -> Counts:
-        """The trials that are neither ERROR nor UNSCORED.
+        """The counts without ERROR and UNSCORED.
 
-        With repeats the cases among them are not known; they count as the same share of all cases, so that
-        the interval is rather too wide than too narrow.
+        With repeats the number of their cases is not known. It is taken as the same share of all cases, so
+        that the interval is too wide rather than too narrow.
         """
         counts = Counts()
         counts.passed, counts.failed = self.passed, self.failed
@@ -198,7 +199,7 @@ class Counts:
 
 
 class Spent:
-    """What calls took: of a run's target, or of all of its judges."""
+    """The number, tokens and cost of calls to a run's target, or to all of its judges."""
 
     __slots__ = ("_unknown", "cached", "calls", "input_tokens", "least_cost_usd", "output_tokens")
 
@@ -208,7 +209,7 @@ class Spent:
         self._unknown = False
 
     def add(self, call: Output | Judgment) -> None:
-        """Count what came of one call; one that the cache saved took nothing, whatever it took once."""
+        """Counts one call; an answer from the cache adds neither tokens nor cost."""
         if call.cached:
             self.cached += 1
             return
@@ -223,12 +224,12 @@ class Spent:
 
     @property
     def cost_usd(self) -> float | None:
-        """In US dollars; None as soon as one price is unknown."""
+        """The total cost in US dollars; None if one price is unknown."""
         return None if self._unknown else self.least_cost_usd
 
 
 class Judging:
-    """The judges of a run with their prompts, how far they agree, and the trials that they decided alone."""
+    """The judges of a run: their prompts, their agreement, and the trials that they decided alone."""
 
     __slots__ = ("alone", "panels", "prompts", "unanimous")
 
@@ -236,12 +237,12 @@ class Judging:
         self.prompts: dict[str, set[str]] = {}
         """The digests of the prompts, by the judge's name."""
         self.alone = Counts()
-        """The trials all of whose assertions that count were judged."""
+        """The trials in which judges decided every assertion that counts."""
         self.panels = self.unanimous = 0
-        """The scores of several judgments that could be read, and those of them on which all agree."""
+        """The number of scores with several readable judgments, and how many of these are unanimous."""
 
     def add(self, trial: Trial, verdict: Verdict) -> None:
-        """One finished trial with its verdict."""
+        """Adds one finished trial with its verdict."""
         counting = alone = False
         for score in trial.scores:
             passes = [judgment.passed for judgment in score.judgments if judgment.passed is not None]
@@ -258,15 +259,15 @@ class Judging:
 
 
 class Tally:
-    """Adds up the numbers of a run, trial by trial, in memory that does not grow with their answers."""
+    """Adds up the numbers of a run, trial by trial; memory does not grow with the size of answers."""
 
     def __init__(self, rules: Rules, repeats_rule: RepeatsRule = "each", repeats: int | None = None) -> None:
-        """Starts with no trial.
+        """Starts without trials.
 
         Args:
             rules: the pass rule of each case.
             repeats_rule: the suite's.
-            repeats: how often the run asks each case; None leaves it to the case.
+            repeats: how often the run sends each case; None leaves it to the case.
         """
         self._rule_for = rules
         self._repeats_rule = repeats_rule
@@ -274,30 +275,30 @@ class Tally:
         self._open: dict[int, Repeats] = {}
         self.all = Counts()
         self.cases: Counts | None = None if repeats_rule == "each" else Counts()
-        """The cases whose trials are all in; None where each trial counts for itself."""
+        """The cases whose trials have all finished; None if each trial counts by itself."""
         self.splits: dict[str, Counts] = {}
         self.categories: dict[str, Counts] = {}
         self.tags: dict[str, Counts] = {}
         self.asked = self.graded = self.reused = self.cached = 0
         self.spent = Spent()
-        """By the target alone."""
+        """The usage of the target, without judges."""
         self.spent_judging = Spent()
         self.judging = Judging()
         self.refused_params: set[str] = set()
         self.models: set[str] = set()
         self.latencies_ms = array("d")
-        """Of every answer, in the order in which they were counted."""
+        """The latency of every answer, in the order of counting."""
         self._split_latencies: dict[str, tuple[float, int]] = {}
         self._score_sum = 0.0
         self._score_count = 0
 
     def add(self, trial: Trial, case: Case, *, kept: bool = False) -> Verdict:
-        """Count one finished trial of that case and give its verdict back.
+        """Counts one finished trial and returns its verdict.
 
         Args:
             trial: the trial.
             case: its case.
-            kept: it was taken over from another run with its scores.
+            kept: whether it was reused from another run with its scores.
         """
         rule = self._rule_for(case)
         verdict = verdict_of(trial, rule)
@@ -361,32 +362,32 @@ class Tally:
 
     @property
     def counted(self) -> Counts:
-        """What pass rates and exit codes are of: cases under a rule over repeats, else trials."""
+        """The counts for pass rates and exit codes: of cases if each case counts once, else of trials."""
         return self.all if self.cases is None else self.cases
 
     @property
     def target_cost_usd(self) -> float | None:
-        """What the target cost; None as soon as one price is unknown, and before any answer."""
+        """The cost of the target; None if one price is unknown, and before any answer."""
         return self.spent.cost_usd if self.latencies_ms else None
 
     @property
     def known_cost_usd(self) -> float | None:
-        """What the run cost, judges included; None as soon as one price is unknown, and before any answer."""
+        """The cost of the run with its judges; None if one price is unknown, and before any answer."""
         target, judges = self.target_cost_usd, self.spent_judging.cost_usd
         return None if target is None or judges is None else target + judges
 
     @property
     def least_cost_usd(self) -> float:
-        """What the run cost, judges included, without the calls whose cost is unknown."""
+        """The cost of the run with its judges, without calls of unknown cost."""
         return self.spent.least_cost_usd + self.spent_judging.least_cost_usd
 
     @property
     def mean_score(self) -> float | None:
-        """The mean of the trials' scores, over the trials that have one."""
+        """The mean score of the trials that have one."""
         return self._score_sum / self._score_count if self._score_count else None
 
     def latency_ms(self) -> dict[str, float | None]:
-        """The median, the 95 % point and the mean of the answers' latencies."""
+        """Returns the median, the 95 % point and the mean of the latencies."""
         latencies = sorted(self.latencies_ms)
         mean = sum(latencies) / len(latencies) if latencies else None
         return {"p50": quantile(latencies, 0.5), "p95": quantile(latencies, 0.95), "mean": mean}
@@ -400,7 +401,7 @@ def _group_counts(groups: dict[str, Counts], name: str) -> Counts:
 
 
 def exit_code(counts: Counts, settings: Settings) -> ExitCode:
-    """What a finished run says to its caller: what was not measured outranks what failed."""
+    """Returns the exit code of a finished run; unmeasured trials outrank failed ones."""
     not_measured = counts.errors + counts.unscored
     if not_measured > settings.allow_errors or (counts.total and not_measured == counts.total):
         return ExitCode.NOT_MEASURED
@@ -421,5 +422,5 @@ _SEVERITY = (
 
 
 def worst(codes: Iterable[ExitCode]) -> ExitCode:
-    """The code of several runs together: the one that a caller must not overlook."""
+    """Returns the most severe of the exit codes of several runs."""
     return max(codes, key=_SEVERITY.index, default=ExitCode.OK)

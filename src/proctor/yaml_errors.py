@@ -1,6 +1,6 @@
-"""What a YAML parser says of a mistake to a sentence for people: the line, what is wrong with it, the remedy.
+"""Turns messages of the YAML parser into sentences for users: the line, the mistake, and the remedy.
 
-A parser says what it expected, often far from the mistake. Which mistake it is shows in the lines around it.
+A parser reports what it expected, often far from the mistake. The lines around it show which mistake it is.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _CLOSING: Final = {"[": "]", "{": "}"}
 
 
 class Mistake(Struct, frozen=True):
-    """What the parser says; lines and columns count from 0."""
+    """The message and the position of a parser error; lines and columns count from 0."""
 
     lines: list[str]
     problem: str
     line: int
     column: int
     begin_line: int
-    """Where that begins in which the parser met the problem: a list, an object or a text."""
+    """The line on which the list, object or text with the problem begins."""
     begin_column: int
 
     @property
@@ -51,7 +51,7 @@ class Mistake(Struct, frozen=True):
 
     @property
     def opening(self) -> str:
-        """The character with which that begins in which the problem is."""
+        """The first character of the list, object or text with the problem."""
         return self.text(self.begin_line)[self.begin_column :][:1]
 
     def text(self, line: int) -> str:
@@ -64,13 +64,13 @@ Advice = tuple[int, str]
 
 
 def advice(mistake: Mistake) -> Advice | None:
-    """Where the mistake is and what it is; None where the parser's own words must do."""
+    """Returns the line and the description of a mistake; None if the parser's own message must do."""
     tell = next((tell for words, tell in _ADVISERS.items() if words in mistake.problem), None)
     return _advise_odd_space(mistake) or (tell(mistake) if tell else None)
 
 
 def quoted(text: str, line: int, message: str) -> str:
-    """A message with the line that it is about before it.
+    """Puts a line of the YAML in front of a message about it.
 
     Args:
         text: the YAML.
@@ -83,7 +83,7 @@ def quoted(text: str, line: int, message: str) -> str:
 
 
 def excerpt(text: str, max_length: int) -> str:
-    """A text as it can be shown: without the blanks around it, cut, and what is invisible as an escape."""
+    """Returns a text for display: stripped, cut, and with invisible characters escaped."""
     bare = text.strip(" \r")
     visible_text = bare if len(bare) <= max_length else bare[: max_length - 1] + "…"
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in visible_text)
@@ -341,4 +341,4 @@ _ADVISERS: Final[dict[str, Callable[[Mistake], Advice]]] = {
         "`---` begins a second document, and there can be one only. Remove the line."
     ),
 }
-"""By words of libyaml that name the mistake."""
+"""The advisers, by words in libyaml's message."""

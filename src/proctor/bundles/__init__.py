@@ -1,1 +1,1 @@
-"""Bundles on disk, as folders and archives, and the keys that sign them."""
+"""Reads and writes bundles, as folders or archives, and manages the keys that sign them."""

@@ -1,7 +1,7 @@
-"""Signing keys: Ed25519, made at first use, in a folder that only their owner can read.
+"""Signing keys: Ed25519, created at first use, in a folder that only their owner can read.
 
-Each is two files: `NAME.key.pem`, the private key as PKCS #8 (RFC 5958), and `NAME.pub.pem`, the public one
-(RFC 8410), which is to be handed out. A key is known by its fingerprint, never by its name.
+Each key has two files: `NAME.key.pem`, the private key as PKCS #8 (RFC 5958), and `NAME.pub.pem`, the public
+key (RFC 8410), which can be given to others. A key is identified by its fingerprint, never by its name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"
 PASSWORD = "PROCTOR_KEY_PASSWORD"
-"""The environment variable that has the password of an encrypted key."""
+"""The environment variable with the password of an encrypted key."""
 _LONGEST_PASSWORD = 1023
 """What OpenSSL takes."""
 _PRIVATE, _PUBLIC = ".key.pem", ".pub.pem"
@@ -33,28 +33,28 @@ _NAME = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _BLOCK = re.compile(r"-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]*)-----END PUBLIC KEY-----")
 _ED25519 = bytes.fromhex("302a300506032b6570032100")
-"""How the DER of every Ed25519 public key begins; 32 bytes follow (RFC 8410, section 4)."""
+"""The beginning of the DER of every Ed25519 public key; 32 bytes follow (RFC 8410, section 4)."""
 
 
 class SigningKey:
-    """A private key that is ready to sign. Its text says which one it is, and never the key."""
+    """A private key, ready to sign. Its repr never shows the key itself."""
 
-    def __init__(self, name: str, private: Ed25519PrivateKey, *, made: bool = False) -> None:
-        """Nothing is read or written.
+    def __init__(self, name: str, private: Ed25519PrivateKey, *, is_new: bool = False) -> None:
+        """Reads and writes nothing.
 
         Args:
-            name: what its owner calls it.
+            name: its owner's name for it.
             private: the key.
-            made: it did not exist until just now.
+            is_new: whether the key was created just now.
         """
         self._private = private
         self.name = name
-        self.made = made
+        self.made = is_new
         self.public_pem = _pem(_ED25519 + private.public_key().public_bytes_raw())
         self.id = fingerprint(self.public_pem)
 
     def sign(self, data: bytes) -> bytes:
-        """The 64 bytes of its signature over data; the same each time (RFC 8032)."""
+        """Returns its signature over data, 64 bytes that are always the same (RFC 8032)."""
         return self._private.sign(data)
 
     def __repr__(self) -> str:
@@ -62,17 +62,17 @@ class SigningKey:
 
 
 def keys_folder(environ: Mapping[str, str]) -> Path:
-    """Where a user's keys and trust are: $PROCTOR_KEYS, else `proctor/keys` where settings are kept.
+    """Returns the folder of a user's keys: $PROCTOR_KEYS, else `proctor/keys` in the configuration folder.
 
     Source: XDG Base Directory Specification 0.8.
 
     Raises:
-        UsageError: nothing says where, as for a user without a home folder.
+        UsageError: there is no such folder, as for a user without a home folder.
     """
     if environ.get("PROCTOR_KEYS"):
         return Path(environ["PROCTOR_KEYS"])
     settings = environ.get("XDG_CONFIG_HOME", "")
-    if not Path(settings).is_absolute():  # the specification has such a value ignored
+    if not Path(settings).is_absolute():  # ignored by the specification
         try:
             settings = str(Path(environ.get("HOME") or Path.home()) / ".config")
         except RuntimeError:
@@ -83,15 +83,15 @@ def keys_folder(environ: Mapping[str, str]) -> Path:
 
 
 def signing_key(folder: Path, name: str | None, environ: Mapping[str, str] = os.environ) -> SigningKey:
-    """The key of that name; without one the user's own, which is made at first use.
+    """Returns the key of that name, or the user's default key, which is created at first use.
 
     Args:
-        folder: where keys are.
-        name: which key; it must be there. None for `default`.
+        folder: the folder of keys.
+        name: the name of an existing key; None for `default`.
         environ: has the password of an encrypted key.
 
     Raises:
-        UsageError: there is none of that name, it cannot be read, others may read it, or `cryptography` is
+        UsageError: the key does not exist, cannot be read, can be read by others, or `cryptography` is
             missing.
     """
     if name is None:
@@ -106,10 +106,10 @@ def signing_key(folder: Path, name: str | None, environ: Mapping[str, str] = os.
 
 
 def new_key(folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> SigningKey:
-    """Makes a key of a new name; it is encrypted where $PROCTOR_KEY_PASSWORD is set.
+    """Creates a key with a new name; encrypts it if $PROCTOR_KEY_PASSWORD is set.
 
     Raises:
-        UsageError: the name cannot be one, is taken, or the files cannot be written.
+        UsageError: the name is invalid or taken, or the files cannot be written.
     """
     key = _make_key(folder, check_name(name), environ)
     if not key.made:
@@ -118,7 +118,7 @@ def new_key(folder: Path, name: str, environ: Mapping[str, str] = os.environ) ->
 
 
 def names(folder: Path) -> list[str]:
-    """The names of the private keys in a folder, sorted.
+    """Returns the names of the private keys in a folder, sorted.
 
     Raises:
         UsageError: the folder cannot be read.
@@ -133,7 +133,7 @@ def names(folder: Path) -> list[str]:
 
 
 def public_pem_of(folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> str:
-    """The public key of one of the user's own, for which its file beside the private one is enough.
+    """Returns the public key of one of the user's own keys, if possible without its private key.
 
     Raises:
         UsageError: there is no such key, or its file is damaged.
@@ -151,38 +151,38 @@ def public_pem_of(folder: Path, name: str, environ: Mapping[str, str] = os.envir
 
 
 def private_path(folder: Path, name: str) -> Path:
-    """The file of the private key of that name."""
+    """Returns the file of the private key of that name."""
     return folder / f"{check_name(name)}{_PRIVATE}"
 
 
 def made_at(folder: Path, name: str) -> datetime:
-    """When the file of a private key was written."""
+    """Returns when the file of a private key was written."""
     return datetime.fromtimestamp(private_path(folder, name).stat().st_mtime, UTC)
 
 
 def fingerprint(public_pem: str) -> str:
-    """The id of a key: SHA-256 over the DER of its SubjectPublicKeyInfo, as 64 hexadecimal digits.
+    """Returns the id of a key: SHA-256 over the DER of its SubjectPublicKeyInfo, as 64 hexadecimal digits.
 
     Raises:
-        ValueError: the text is no Ed25519 public key.
+        ValueError: the text is not an Ed25519 public key.
     """
     return sha256(_der(public_pem)).hexdigest()
 
 
 def normal_pem(text: str) -> str:
-    """The one way to write the public key in a text, which may have other lines around it.
+    """Returns the normal form of the public key in a text, which may have other lines around it.
 
     Raises:
-        ValueError: there is no Ed25519 public key in it, or more than one.
+        ValueError: the text does not have exactly one Ed25519 public key.
     """
     return _pem(_der(text))
 
 
 def holds(public_pem: str, data: bytes, sig: bytes) -> bool:
-    """Whether that key made this signature over data.
+    """Whether a key made this signature over data.
 
     Raises:
-        ValueError: the text is no Ed25519 public key.
+        ValueError: the text is not an Ed25519 public key.
         UsageError: `cryptography` is missing.
     """
     der = _der(public_pem)
@@ -198,10 +198,10 @@ def holds(public_pem: str, data: bytes, sig: bytes) -> bool:
 
 
 def check_name(name: str) -> str:
-    """The name, if a key can have it: it becomes a part of file names.
+    """Returns the name if it is valid for a key, as it becomes a part of file names.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: it is invalid.
     """
     if not _NAME.fullmatch(name) or _DIGEST.fullmatch(name):
         raise UsageError(
@@ -212,13 +212,13 @@ def check_name(name: str) -> str:
 
 
 def require_cryptography() -> None:
-    """Nothing, where signatures can be made and checked.
+    """Checks that signatures can be created and verified.
 
     Raises:
         UsageError: `cryptography` is missing.
     """
     try:
-        import cryptography  # noqa: F401  # only whether it is there
+        import cryptography  # noqa: F401  # checks only that it is installed
     except ImportError:
         raise UsageError(
             "Signatures are made and checked by the package cryptography, which is missing. "
@@ -227,7 +227,7 @@ def require_cryptography() -> None:
 
 
 def _make_key(folder: Path, name: str, environ: Mapping[str, str]) -> SigningKey:
-    """A new key, or the one that another process made first."""
+    """Creates a key, or returns the one that another process created first."""
     require_cryptography()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import (
@@ -249,7 +249,7 @@ def _make_key(folder: Path, name: str, environ: Mapping[str, str]) -> SigningKey
                 f"{private_path(folder, name)} is a link that leads nowhere, or was removed just now."
             )
         return existing_key
-    key = SigningKey(name, private, made=True)
+    key = SigningKey(name, private, is_new=True)
     kept_new(folder / f"{name}{_PUBLIC}", key.public_pem.encode(), 0o644)
     return key
 

@@ -1,4 +1,4 @@
-"""How keys and trust lie on a disk: made whole or not at all, and read by nobody else."""
+"""Reads and writes files of keys: atomically, and readable only by their owner."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _OTHERS_READ, _OTHERS_WRITE = 0o077, 0o002
 
 
 def made_folder(folder: Path) -> None:
-    """Makes the folder where it is missing, for its owner alone.
+    """Creates a folder that only its owner can read, if it is missing.
 
     Raises:
-        UsageError: it cannot be made, or is no folder.
+        UsageError: it cannot be created, or is not a folder.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ def made_folder(folder: Path) -> None:
 
 
 def kept_new(path: Path, data: bytes, mode: int) -> bool:
-    """Makes a file that appears with all of its content; False when another one is there first.
+    """Creates a file atomically; returns False if it already exists.
 
     Raises:
         UsageError: it cannot be written.
@@ -39,10 +39,10 @@ def kept_new(path: Path, data: bytes, mode: int) -> bool:
     part = _part(path, data, mode)
     try:
         try:
-            os.link(part, path)  # unlike a renaming, it never replaces a file
+            os.link(part, path)  # unlike a rename, it never replaces a file
         except FileExistsError:
             return False
-        except OSError:  # a disk without links
+        except OSError:  # a file system without hard links
             _write_new(path, data, mode)
         return True
     except FileExistsError:
@@ -55,12 +55,12 @@ def kept_new(path: Path, data: bytes, mode: int) -> bool:
 
 
 def kept(path: Path, data: bytes, mode: int) -> None:
-    """Writes a file in the place of what is there, at once.
+    """Writes or replaces a file atomically.
 
     Raises:
-        UsageError: it cannot be written; what was there is left as it was.
+        UsageError: it cannot be written; an existing file is unchanged.
     """
-    path = path.resolve()  # what a link leads to is written, and the link stays
+    path = path.resolve()  # a link stays, and its target is written
     part = _part(path, data, mode)
     try:
         part.replace(path)
@@ -71,14 +71,14 @@ def kept(path: Path, data: bytes, mode: int) -> None:
 
 
 def contents(path: Path, *, secret: bool = False) -> bytes | None:
-    """What a file has; None where there is none.
+    """Returns the content of a file; None if there is none.
 
     Args:
         path: the file.
-        secret: others must not read it; that others must not write it is always asked.
+        secret: also require that others cannot read it; they may never be able to write it.
 
     Raises:
-        UsageError: it cannot be read, is no file, is far too long, or others may do too much with it.
+        UsageError: it cannot be read, is not a file, is too large, or its permissions are too open.
     """
     try:
         if path.exists() and not path.is_file():  # opening a pipe would wait for its other end
@@ -137,7 +137,7 @@ def _part(path: Path, data: bytes, mode: int) -> Path:
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
-    """Makes a file of those rights before it has any content, and waits until it is on the disk."""
+    """Creates a file with these permissions from the start, and waits until it is on the disk."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:  # noqa: PTH123  # by descriptor
         file.write(data)
         file.flush()

@@ -1,7 +1,7 @@
-"""Bundles read as they lie: a folder or an archive with exactly five plain files, never unpacked to disk.
+"""Reads bundles: a folder or an archive with exactly five plain files, never unpacked to disk.
 
-Whoever made a bundle may be hostile. Nothing is opened that is not one of the five files, no link is
-followed, and no more is read or kept in memory than the limits here allow.
+A bundle may be hostile. Only the five files are opened, no link is followed, and no more is read or kept in
+memory than the limits here allow.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 NAMES = (*FILES, ENVELOPE)
 LONGEST_LINE = 16 * 2**20
-"""The most bytes of one line, and so of one case or trial."""
+"""The maximum bytes of one line, and so of one case or trial."""
 _MOST = {True: 4 * 2**30 - 2, False: 64 * 2**20}
-"""The most bytes of a file: of one that is read line by line, and of one that is read whole."""
+"""The maximum bytes of a file: True for files read line by line, False for others."""
 _CHUNK = 2**18
 _PLAIN = (
     os.O_RDONLY
@@ -36,11 +36,11 @@ _PLAIN = (
 )
 
 Pieces = Callable[[str], Iterator[bytes]]
-"""The content of a file by its name, piece by piece."""
+"""Yields the content of a file, given its name."""
 
 
 class Bundle:
-    """The five files of an open bundle. What they say is for others to judge."""
+    """The five files of an open bundle. Their content is not checked here."""
 
     def __init__(self, path: str, pieces: Pieces) -> None:
         """Use `opened`.
@@ -53,7 +53,7 @@ class Bundle:
         self._pieces = pieces
 
     def sha256(self, name: str) -> str:
-        """The SHA-256 of a file, as 64 hexadecimal digits.
+        """Returns the SHA-256 of a file, as 64 hexadecimal digits.
 
         Raises:
             BundleError: the archive is damaged there.
@@ -65,7 +65,7 @@ class Bundle:
         return hasher.hexdigest()
 
     def read(self, name: str) -> bytes:
-        """All of a file that is no `.jsonl`.
+        """Returns the content of a file other than `.jsonl`.
 
         Raises:
             BundleError: the archive is damaged there.
@@ -74,11 +74,11 @@ class Bundle:
         return b"".join(self._read(name))
 
     def lines(self, name: str, hasher: Hash | None = None) -> Iterator[bytes]:
-        """The lines of a file without their ends; every call reads the file again, a piece at a time.
+        """Yields the lines of a file without line endings; every call reads the file again in chunks.
 
         Args:
             name: the file.
-            hasher: given every byte that is read.
+            hasher: updated with every byte that is read.
 
         Raises:
             BundleError: a line is too long or does not end, or the archive is damaged there.
@@ -115,14 +115,14 @@ class Bundle:
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[Bundle]:
-    """A bundle for as long as the block lasts.
+    """Opens a bundle for the duration of the block.
 
     Args:
         path: a folder, or a ZIP archive.
 
     Raises:
-        BundleError: it has not exactly the five files, or one of them is no plain file or far too large.
-        UsageError: there is nothing, what is there is no bundle at all, or it cannot be read.
+        BundleError: it does not have exactly the five files, or one is not a plain file or too large.
+        UsageError: it does not exist, is not a bundle, or cannot be read.
     """
     with ExitStack() as stack:
         try:
@@ -174,7 +174,7 @@ def _open_part(path: Path, flags: int, stack: ExitStack) -> BinaryIO:
 
 
 def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """At most that many bytes from the beginning: what is appended meanwhile is not read."""
+    """Yields at most `size` bytes from the beginning, without what is appended meanwhile."""
     place = 0
     while place < size:
         file.seek(place)  # each time, as a file may be read twice at once
@@ -190,20 +190,20 @@ def _archive(file_path: Path, path: str, stack: ExitStack) -> Bundle:
     if file.read(2) != strict_zip.MAGIC and file_path.suffix.lower() != ".zip":
         raise UsageError(f"{path} is no bundle: it is neither a folder nor a ZIP archive.")
     try:
-        found = strict_zip.members(file, len(NAMES))
+        zip_members = strict_zip.members(file, len(NAMES))
     except BadArchive as error:
         raise BundleError(f"{path} {error}.") from None
-    for member in found:
+    for member in zip_members:
         if member.name not in NAMES:
             raise BundleError(f"{path} has the entry {member.name!a}, which is no file of a bundle.")
-    _check_whole(path, [member.name for member in found])
-    members = {member.name: member for member in found}
+    _check_whole(path, [member.name for member in zip_members])
+    members = {member.name: member for member in zip_members}
     _check_sizes(path, {name: member.size for name, member in members.items()})
     return Bundle(path, lambda name: strict_zip.chunks(file, members[name]))
 
 
 def _check_whole(path: str, names: list[str]) -> None:
-    """Each of the names once, and no other."""
+    """Raises BundleError unless each file of a bundle is there exactly once."""
     for name in NAMES:
         if names.count(name) != 1:
             raise BundleError(f"{path} {'lacks' if name not in names else 'has more than one'} {name}.")

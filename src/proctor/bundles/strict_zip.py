@@ -1,7 +1,7 @@
-"""ZIP archives read strictly: every byte of the file belongs to one entry or to the list of them.
+"""Reads ZIP archives strictly: every byte of the file belongs to one entry or to the central directory.
 
-Nothing is unpacked to disk. A bundle's archive needs a small part of the format, and all else is refused:
-what two programs could read in two ways, and what can hide something.
+Nothing is unpacked to disk. A bundle's archive needs only a small part of the format. Everything else is
+refused, as two programs could read it in different ways, or it could hide something.
 
 Source: PKWARE, "APPNOTE.TXT: .ZIP File Format Specification", version 6.3.10, sections 4.3 and 4.4.
 """
@@ -24,36 +24,36 @@ _END = Layout("<4s4H2IH")
 _METHOD_STORED, _METHOD_DEFLATED = 0, 8
 _UTF8 = 0x800
 _SPEED = 0x006
-"""Two bits by which a writer tells how hard it tried to compress."""
+"""Two bits with the compression level, which have no effect."""
 _TIMES = frozenset((0x000A, 0x5455, 0x5855, 0x7875))
-"""Extra fields that hold times and owners, as the usual archivers write them."""
+"""Extra fields with times and owners, as common archivers write them."""
 _LONGEST_TIMES = 32
-"""The bytes of the longest of these; more could hide something."""
+"""The maximum bytes of these fields; more could hide something."""
 _ONLY_LARGE = 16 * 2**20
 _MOST_RATIO = 200
-"""How many times larger than its stored bytes an entry of over `_ONLY_LARGE` bytes may be."""
+"""The maximum compression ratio of an entry over `_ONLY_LARGE` bytes."""
 _CHUNK = 2**18
 
 
 class BadArchive(Exception):
-    """Why a file is no archive of a bundle, as a clause that follows its name."""
+    """The file is not an archive of a bundle; the message is a clause that follows its name."""
 
 
 class Member(Struct, frozen=True, kw_only=True):
-    """One entry of an archive: where its data lie, and how they are packed."""
+    """One entry of an archive: the position of its data and their compression."""
 
     name: str
     start: int
-    """The place of its data in the file."""
+    """The offset of its data in the file."""
     packed: int
-    """How many bytes of the file they take."""
+    """The size of its data in the file."""
     size: int
     crc: int
     method: int
 
 
 class _DirectoryEntry(Struct, frozen=True, kw_only=True):
-    """An entry as the list at the end of an archive has it."""
+    """An entry in the central directory at the end of an archive."""
 
     raw: bytes
     flags: int
@@ -65,10 +65,10 @@ class _DirectoryEntry(Struct, frozen=True, kw_only=True):
 
 
 def members(file: BinaryIO, count: int) -> list[Member]:
-    """The entries of an archive that has that many, in the order of their data.
+    """Returns the entries of an archive with `count` entries, in the order of their data.
 
     Raises:
-        BadArchive: the file is anything but such an archive and nothing else.
+        BadArchive: the file is not exactly such an archive.
     """
     length = file.seek(0, 2)
     start, entries = _list(file, length, count)
@@ -88,7 +88,7 @@ def members(file: BinaryIO, count: int) -> list[Member]:
 
 
 def _list(file: BinaryIO, length: int, count: int) -> tuple[int, list[_DirectoryEntry]]:
-    """Where the list of entries begins, and the list."""
+    """Returns the offset of the central directory, and its entries."""
     if length < _END.size:
         raise BadArchive("is cut off: it is too short for an archive")
     file.seek(length - _END.size)
@@ -120,7 +120,7 @@ def _list(file: BinaryIO, length: int, count: int) -> tuple[int, list[_Directory
 
 
 def _entry(data: bytes) -> tuple[_DirectoryEntry, int]:
-    """The first entry of a list, and how many bytes it takes."""
+    """Parses the first entry of a directory; returns it and its size in bytes."""
     if len(data) < _CENTRAL.size:
         raise BadArchive("is damaged: its list of entries breaks off")
     (
@@ -163,7 +163,7 @@ def _name(entry: _DirectoryEntry) -> str:
 
 
 def _check_kind(name: str, system: int, mode: int) -> None:
-    """Refuses links, folders and devices; only a Unix-like system says in the upper half what an entry is."""
+    """Refuses links, folders and devices; only Unix-like systems store file types, in the upper half."""
     kind = stat.S_IFMT(mode >> 16) if system in (3, 19) else 0
     if kind not in (0, stat.S_IFREG) or mode & 0x10:
         raise BadArchive(f"has the entry {name}, which is a link, a folder or a device and no plain file")
@@ -194,7 +194,7 @@ def _check_packing(name: str, entry: _DirectoryEntry) -> None:
 
 
 def _member(file: BinaryIO, entry: _DirectoryEntry) -> Member:
-    """The entry with where its data lie; what stands before them must say the same as the list."""
+    """Reads an entry's local header, which must agree with the directory."""
     name = ascii(_name(entry))
     file.seek(entry.offset)
     head = file.read(_LOCAL.size)
@@ -219,10 +219,10 @@ def _member(file: BinaryIO, entry: _DirectoryEntry) -> Member:
 
 
 def chunks(file: BinaryIO, member: Member) -> Iterator[bytes]:
-    """The content of an entry, piece by piece; never more of it than its size.
+    """Yields the content of an entry in chunks, never more than its size.
 
     Raises:
-        BadArchive: the data are not what the entry says of them.
+        BadArchive: the data do not match the entry.
     """
     crc = unpacked_size = 0
     for piece in _inflated(file, member) if member.method == _METHOD_DEFLATED else _raw(file, member):
@@ -246,7 +246,7 @@ def _raw(file: BinaryIO, member: Member) -> Iterator[bytes]:
 
 
 def _inflated(file: BinaryIO, member: Member) -> Iterator[bytes]:
-    """At most one chunk at a time, whatever the data unpack to."""
+    """Yields the decompressed data, at most one chunk at a time."""
     unpacking = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         for piece in _raw(file, member):
@@ -264,7 +264,7 @@ def _inflated(file: BinaryIO, member: Member) -> Iterator[bytes]:
 
 
 def _last(unpacking: zlib._Decompress) -> Iterator[bytes]:
-    """What the last bytes of an entry unpack to beyond one chunk."""
+    """Yields the remaining decompressed data after the last input."""
     while not unpacking.eof:
         piece = unpacking.decompress(unpacking.unconsumed_tail, _CHUNK)
         if not piece:

@@ -1,6 +1,6 @@
-"""Whom a user trusts: public keys under names, in one file beside the user's own keys, which are trusted too.
+"""The public keys that a user trusts, in one file beside the user's own keys, which are trusted too.
 
-A key in a bundle says nothing of who made the bundle; a key in this file was put there by the user.
+A key in a bundle does not prove who created the bundle; a key in this file was put there by the user.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ class Trusted(Struct, frozen=True):
     id: str
     """Its full fingerprint."""
     name: str
-    """What the user calls its owner; `yours: NAME` for a key of the user's own."""
+    """The user's name for its owner; `yours: NAME` for the user's own key."""
     public_pem: str
     since: datetime
     yours: bool = False
-    """Its private key is in the folder too."""
+    """Whether its private key is in the folder, too."""
 
     @property
     def own_name(self) -> str | None:
-        """What the user's own key is called; None for a key of somebody else."""
+        """The name of the user's own key; None for somebody else's key."""
         return self.name.removeprefix(_YOURS) if self.yours else None
 
 
 def trusted(folder: Path) -> dict[str, Trusted]:
-    """Every key that is trusted, by its id, the user's own first.
+    """Returns every trusted key by its id, the user's own first.
 
     Raises:
-        UsageError: the trust file or a public key is damaged; nothing of it is believed then.
+        UsageError: the trust file or a public key is damaged; then no key is trusted.
     """
     keys_by_id = {key.id: key for key in _own(folder)}
     for key in _read_listed(folder):
@@ -56,16 +56,16 @@ def trust(folder: Path, public_pem: str, name: str, now: datetime) -> tuple[Trus
     """Trusts a key from now on.
 
     Args:
-        folder: where keys are; made where it is missing.
+        folder: the folder of keys; created if it is missing.
         public_pem: the key; other lines around it are ignored.
-        name: what to call its owner.
-        now: when.
+        name: a name for its owner.
+        now: the current time.
 
     Returns:
-        The key as it is trusted, and whether that is new.
+        The trusted key, and whether it was not trusted before.
 
     Raises:
-        UsageError: the text is no key, the name is another key's or cannot be one, or the file is damaged.
+        UsageError: the text is not a key, the name is taken or invalid, or the file is damaged.
     """
     keys.check_name(name)
     try:
@@ -98,7 +98,7 @@ def distrust(folder: Path, word: str) -> Trusted:
     """Stops trusting a key, and returns it.
 
     Args:
-        folder: where keys are.
+        folder: the folder of keys.
         word: its full fingerprint, or its name.
 
     Raises:
@@ -176,7 +176,7 @@ def _key(entry: Any) -> Trusted:
 
 
 def _line(text: str, entry: Any) -> int:
-    """The line on which a damaged entry's name or id stands, as well as can be told."""
+    """Returns the probable line of a damaged entry, by its name or id."""
     marks = [
         entry[field]
         for field in ("name", "id")
@@ -194,7 +194,7 @@ def _damaged(path: Path, line: int, why: str) -> UsageError:
 
 
 def _write(folder: Path, trusted_keys: list[Trusted]) -> None:
-    """One key a line, as JSON with sorted keys, so that a difference shows what changed."""
+    """Writes one key per line, as JSON with sorted keys, so that diffs are readable."""
     entries = [
         json.dumps(
             {"id": key.id, "name": key.name, "public_pem": key.public_pem, "since": key.since.isoformat()},

@@ -1,7 +1,7 @@
-"""Bundles written, as folders or archives: whole or not at all, and never over anything else.
+"""Writes bundles, as folders or archives: atomically, and never over anything else.
 
-An archive is a ZIP whose entries are stored and not compressed, with one fixed date and order, so that its
-bytes are the same whoever packs it: what compresses writes other bytes from version to version.
+An archive is a ZIP whose entries are stored uncompressed, with a fixed date and order, so that the same
+bundle always has the same bytes: compressors differ from version to version.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 ARCHIVE = ".zip"
 _BUFFER = 2**18
 _DATE = (1980, 1, 1, 0, 0, 0)
-"""The first that a ZIP archive can have."""
+"""The earliest date in a ZIP archive."""
 
 
 class Digests:
-    """The digests of a bundle's files, whose lines stream by and are not kept."""
+    """Computes the digests of a bundle's files from their lines, without keeping them."""
 
     def __init__(self) -> None:
-        """No line yet."""
+        """Starts without lines."""
         self._hashers: dict[str, Hash] = {name: sha256() for name in NAMES}
 
     def add(self, name: str, line: bytes) -> None:
@@ -42,18 +42,18 @@ class Digests:
         self._hashers[name].update(b"\n")
 
     def digests(self) -> dict[str, str]:
-        """The SHA-256 of each of `FILES` as far as its lines have come."""
+        """Returns the SHA-256 of each of `FILES`, over its lines so far."""
         return {name: self._hashers[name].hexdigest() for name in FILES}
 
 
 class Draft(Digests):
-    """A bundle that is being written, under a name that nobody else uses."""
+    """Writes a bundle under a temporary name."""
 
     def __init__(self, folder: Path) -> None:
         """Use `writing`.
 
         Args:
-            folder: where its files are until it is whole.
+            folder: the folder for its files until it is complete.
         """
         super().__init__()
         self.folder = folder
@@ -70,20 +70,20 @@ class Draft(Digests):
         self._files[name].write(b"\n")
 
     def close(self) -> None:
-        """Nothing more is added. Safe to call twice."""
+        """Closes the files. Safe to call twice."""
         self._open.close()
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[Draft]:
-    """A bundle that is at its path when the block has ended, and nowhere when it fails.
+    """Creates a bundle, which appears at its path when the block ends, and not at all if the block fails.
 
     Args:
-        path: a folder, or an archive if it ends in `.zip`. Where the very same bundle is there already, it
-            stays; nothing else is ever replaced.
+        path: a folder, or an archive if it ends in `.zip`. An identical bundle at the path stays; nothing is
+            ever replaced.
 
     Raises:
-        UsageError: something else is there, or it cannot be written.
+        UsageError: something else is at the path, or it cannot be written.
     """
     check_place(path)
     with _as_usage_error(path), _part_of(path) as draft:
@@ -97,10 +97,10 @@ def writing(path: Path) -> Iterator[Draft]:
 
 
 def check_place(path: Path) -> None:
-    """Refuses a path at which no bundle can be, before anything is done.
+    """Checks that a bundle can be at a path, before any work is done.
 
     Raises:
-        UsageError: its folder is not there, or there is something at it that is no bundle at all.
+        UsageError: its folder does not exist, or something else is at the path.
     """
     if not path.absolute().parent.is_dir():
         raise UsageError(f"The folder of {str(path)!r} does not exist. Make it first.")
@@ -112,19 +112,19 @@ def check_place(path: Path) -> None:
 
 
 def sign_again(path: Path, digests: dict[str, str], before: bytes, envelope: bytes) -> None:
-    """Puts another envelope into a bundle; its other files stay as they are.
+    """Replaces the envelope of a bundle; its other files are unchanged.
 
     Args:
         path: the bundle.
-        digests: what its files must have, as its statement says.
-        before: its envelope.json until now.
-        envelope: the only line of its new envelope.json.
+        digests: the digests of its files in its statement.
+        before: the current content of envelope.json.
+        envelope: the only line of the new envelope.json.
 
     Raises:
-        BundleError: a file has changed since it was checked, as when somebody else signs it too.
+        BundleError: a file has changed since it was checked, as when somebody else signs it, too.
         UsageError: it cannot be written.
     """
-    path = path.resolve()  # what a link leads to is signed, and the link stays
+    path = path.resolve()  # a link stays, and its target is signed
     with _as_usage_error(path), _part_of(path) as draft:
         if path.is_dir():
             draft.add(ENVELOPE, envelope)
@@ -170,7 +170,7 @@ def _as_usage_error(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _part_of(path: Path) -> Iterator[Draft]:
-    """A draft in a folder beside a path; it is gone afterwards, with all that is still in it."""
+    """Opens a writer in a temporary folder beside a path; removes the folder afterwards."""
     folder = path.absolute().with_name(f".{path.name}.{token_hex(6)}.part")
     folder.mkdir(mode=0o700)
     draft = Draft(folder)
@@ -189,10 +189,10 @@ def _made_readable(folder: Path) -> Path:
 
 
 def _pack(folder: Path) -> Path:
-    """The archive of a folder's files, inside the folder.
+    """Packs a folder's files into an archive inside the folder and returns its path.
 
     Raises:
-        UsageError: it would be larger than archives are.
+        UsageError: it would exceed the size limit of archives.
     """
     from zipfile import LargeZipFile, ZipFile, ZipInfo
 
@@ -215,10 +215,10 @@ def _pack(folder: Path) -> Path:
 
 
 def _publish(part: Path, path: Path) -> None:
-    """Gives the finished part its name.
+    """Moves the finished part to its path.
 
     Raises:
-        FileExistsError: something is there that is not the very same.
+        FileExistsError: something else is at the path.
     """
     if os.path.lexists(path):
         if not _same(part, path):
@@ -227,10 +227,10 @@ def _publish(part: Path, path: Path) -> None:
         part.rename(path)
     else:
         try:
-            os.link(part, path)  # unlike a renaming, it never replaces a file
+            os.link(part, path)  # unlike a rename, it never replaces a file
         except FileExistsError:
             raise
-        except OSError:  # a disk without links
+        except OSError:  # a file system without hard links
             part.rename(path)
 
 
@@ -242,7 +242,7 @@ def _same(part: Path, path: Path) -> bool:
 
 
 def _place_taken_message(path: Path, part: Path) -> str:
-    """Why a bundle is not put where something else is, and what to do."""
+    """Returns why a bundle cannot be at a path, and what to do."""
     from json import loads
     from shlex import quote
 
@@ -267,10 +267,10 @@ def _is_there(path: Path) -> str:
 
 
 def check_file(path: Path) -> None:
-    """Refuses a path at which no proof can be, before anything is done.
+    """Checks that a file can be at a path, before any work is done.
 
     Raises:
-        UsageError: its folder is not there, or it is a folder itself.
+        UsageError: its folder does not exist, or the path is a folder.
     """
     if path.is_dir():
         raise UsageError(f"{str(path)!r} is a folder. Name a file with -o.")
@@ -279,10 +279,10 @@ def check_file(path: Path) -> None:
 
 
 def kept_file(path: Path, data: bytes) -> None:
-    """Writes a file; where the very same is there already, it stays, and nothing else is ever replaced.
+    """Writes a file without replacing another; an identical file at the path stays.
 
     Raises:
-        UsageError: something else is there, or it cannot be written.
+        UsageError: something else is at the path, or it cannot be written.
     """
     with _as_usage_error(path), _part_of(path) as draft:
         part = draft.folder / "proof"

@@ -37,12 +37,12 @@ class RunAttester:
         self._public = public
         self._quiet = quiet
         self.failed = False
-        """A bundle could not be written."""
+        """Whether a bundle could not be written."""
         _check_folder(self._folder)
         self._key = own_key(sign_key, keys_path(None))
 
     def attest(self, store: Store, report: Reported) -> Reported:
-        """The run with the path of its bundle, which is written now; without one if it was cut short."""
+        """Writes the bundle of a run, and returns the report with its path; unfinished runs get none."""
         run = report.run
         if run.status != "finished":
             echo(f"Run {run.id} was cut short, so no bundle of it was written.", err=True)
@@ -60,7 +60,7 @@ class RunAttester:
         return replace(report, bundle=str(path))
 
     def shows_holdout(self, report: Reported) -> bool:
-        """Whether the bundle of the run shows what is held out."""
+        """Whether the bundle of the run contains held-out cases."""
         return report.bundle is not None and not self._public
 
     def _notify(self, line: str) -> None:

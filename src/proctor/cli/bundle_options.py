@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def bundle_options(function: F) -> F:
-    """`--require-signature`, `--allow-programs` and `--keys FOLDER`."""
+    """Adds `--require-signature`, `--allow-programs` and `--keys FOLDER`."""
     function = keys_option(function)
     function = click.option(
         "--allow-programs",
@@ -30,11 +30,11 @@ def bundle_options(function: F) -> F:
 
 
 def wants_of(options: dict[str, Any], *, judged: bool = False) -> ImportOptions:
-    """What these flags ask of a bundle.
+    """Returns the import options that these flags set.
 
     Args:
         options: the values of a command's options.
-        judged: the user names the judges.
+        judged: whether the user names the judges.
 
     Raises:
         UsageError: the trust file is damaged.

@@ -1,4 +1,4 @@
-"""Colours lines on a terminal. A colour always means a verdict, which the text has too."""
+"""Colours lines on a terminal. Colours only repeat what the text says."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class VerdictHighlighter(RegexHighlighter):
 
 
 def coloured(lines: Iterable[str], console: Console | None = None) -> None:
-    """Prints lines to a terminal; long ones are not broken."""
+    """Prints lines to a terminal with colours; long lines are not wrapped."""
     console = console or Console(theme=THEME)
     highlight = VerdictHighlighter()
     for line in lines:

@@ -17,14 +17,14 @@ _NEVER = frozenset(
         *("group", "saved", "no-holdout"),
     }
 )
-"""Flags that belong to one command and to no project."""
+"""Flags that `proctor.toml` cannot set, as they belong to a single command."""
 
 
 class ConfigDefaultsCommand(click.Command):
     """A command whose flags have the values in `proctor.toml` as defaults."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does, with the file's values in the place of defaults."""
+        """Parses arguments, with the values of the file as defaults."""
         if not set(args) & set(self.get_help_option_names(ctx)):
             config = load_cli_config()
             ctx.obj = config
@@ -32,7 +32,7 @@ class ConfigDefaultsCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def _defaults(self, ctx: click.Context, config: Config) -> dict[str, Any]:
-        """The values of the file for the parameters that this command has."""
+        """Returns the values of the file for the parameters of this command."""
         params = {name: param for param in self.get_params(ctx) for name in _names(param)}
         defaults: dict[str, Any] = {}
         for name, value in config.flags.items():
@@ -76,7 +76,7 @@ def load_cli_config() -> Config:
 
 
 def _names(param: click.Parameter) -> list[str]:
-    """The names of a parameter in the file: its long flags, and `suite` for the argument."""
+    """Returns the names of a parameter in the file: its long flags, and `suite` for the argument."""
     if isinstance(param, click.Argument):
         return [param.name] if param.name == "suite" else []
     names = [flag.removeprefix("--") for flag in param.opts if flag.startswith("--")]

@@ -9,13 +9,13 @@ import click
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
-    """Prints a line; where its reader has gone, as with `| head`, nothing more is printed and work goes on.
+    """Prints a line. If the reader of the stream is gone, as with `| head`, later output is dropped.
 
-    All text passes here, so that none of it can act on a terminal or on a CI system that reads the log.
+    All output goes through here, so that no text can control a terminal or a CI system that reads the log.
 
     Args:
         text: the line, without its ending; foreign text on one line goes through `one_line` first.
-        err: to stderr instead of stdout.
+        err: print to stderr instead of stdout.
     """
     from proctor.safe_text import terminal_text
 
@@ -23,12 +23,12 @@ def echo(text: str = "", *, err: bool = False) -> None:
         click.echo(terminal_text(text), err=err)
     except BrokenPipeError:
         stream = sys.stderr if err else sys.stdout
-        # What the stream still holds would raise again when the interpreter ends.
+        # Flushing the stream when the interpreter exits would raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def echo_line(line: str, *, err: bool = False) -> None:
-    r"""Prints one line, also where foreign text in it has line ends; these are shown as `\n`."""
+    r"""Prints text on one line; line ends in it are shown as `\n`."""
     echo(line.replace("\n", r"\n"), err=err)
 
 
@@ -38,7 +38,7 @@ def echo_err(line: str) -> None:
 
 
 def warning(message: str) -> str:
-    """Returns the line of a warning, with the prefix `proctor: warning:` where it has no place of its own."""
+    """Formats a warning, with the prefix `proctor: warning:` unless it names a file."""
     from proctor.safe_text import one_line
 
     line = one_line(message)
@@ -46,7 +46,7 @@ def warning(message: str) -> str:
 
 
 def echo_json(text: str) -> None:
-    r"""Prints JSON; where stdout is not UTF-8, with everything beyond ASCII as `\u` escapes."""
+    r"""Prints JSON; if stdout is not UTF-8, non-ASCII characters become `\u` escapes."""
     if (sys.stdout.encoding or "").lower().replace("_", "-") not in ("utf-8", "utf8"):
         import json
         import re
@@ -58,7 +58,7 @@ def echo_json(text: str) -> None:
 
 
 def echo_document(document: bytes) -> None:
-    """Prints a document that is data, in UTF-8: exactly, but where a terminal would act on it."""
+    """Prints a document: byte for byte, except on a terminal, where control characters are escaped."""
     if sys.stdout.isatty():
         echo(document.decode().removesuffix("\n"))
     else:

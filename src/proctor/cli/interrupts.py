@@ -1,10 +1,10 @@
-"""What a signal does to the command line: it ends with one sentence and exit code 2, at any moment.
+"""Handles signals: the command line ends with one sentence and exit code 2, at any moment.
 
-1. While modules are imported (`exit_at_signals`) nothing is open, and the process ends at once. An exception
-   would not do: importlib has callbacks that lose it.
-2. While a command works (`raise_at_signals`) a signal is KeyboardInterrupt. The event loop of a run has
+1. While modules are imported (`exit_at_signals`) nothing is open, and the process exits at once. An exception
+   would not work, as callbacks of importlib swallow it.
+2. While a command runs (`raise_at_signals`) a signal raises KeyboardInterrupt. The event loop of a run has
    handlers of its own (`run_and_report.watch_signals`).
-3. Once the exit code is known (`keep_exit_code`) a signal changes nothing any more.
+3. Once the exit code is known (`keep_exit_code`) a signal no longer changes it.
 """
 
 import _thread
@@ -25,13 +25,13 @@ if sys.platform != "win32":
     _SIGNALS.append(SIGHUP)
 
 _EXIT_CODE = 2
-"""As `errors.ExitCode.INTERRUPTED`, which is not imported yet."""
+"""The value of `errors.ExitCode.INTERRUPTED`, which is not imported yet."""
 
 _MAX_SHUTDOWN_S = 1.0
 """How long the interpreter may take to end after a signal."""
 
 _REPEAT_S = 0.005
-"""When a lost signal is sent again."""
+"""Delay before a lost signal is sent again."""
 
 LISTS: dict[str, tuple[str, ...]] = {
     "validate": ("files",),
@@ -48,18 +48,18 @@ LISTS: dict[str, tuple[str, ...]] = {
     "passk": ("passk",),
     "trajectories": ("trajectories",),
 }
-"""The lists in the JSON of each command, which are empty after an error; other commands have `runs`."""
+"""The lists in the JSON output of each command, empty after an error; other commands have `runs`."""
 
 _handled_signals: list[int] = []
-"""The signals that end this process; none where the command line was called inside another program."""
+"""The signals that end this process; empty if the command line was called from another program."""
 
 
 def exit_at_signals() -> None:
-    """Ends the process at once at a signal, except those that it was started to ignore, as by `nohup`."""
+    """Exits at once at a signal, except signals that were ignored at startup, as by `nohup`."""
     _handled_signals.extend(number for number in _SIGNALS if getsignal(number) != SIG_IGN)
     for number in _handled_signals:
         signal(number, _exit)
-    # The interpreter gives signals their defaults back before it has ended, but not those that are ignored.
+    # On exit the interpreter restores the default handlers, except for ignored signals.
     # What is registered first is called last.
     atexit.register(_ignore)
 
@@ -73,13 +73,13 @@ def raise_at_signals() -> None:
 
 
 def keep_exit_code(code: int) -> None:
-    """Let no signal change how the process ends; a signal limits how long that may take.
+    """Fixes the exit code; a later signal only limits how long the exit may take.
 
-    Output after this must not matter: it may be cut off.
+    Output after this call may be cut off.
     """
     if not _handled_signals:
         return
-    # After an interrupt within `exec`, as in `namedtuple`, Python ends itself by the signal, even where the
+    # After an interrupt within `exec`, as in `namedtuple`, Python kills itself with the signal even if the
     # interrupt was caught. The next `exec` clears that.
     exec("")  # noqa: S102
     if sys.platform == "win32":
@@ -98,7 +98,7 @@ def keep_exit_code(code: int) -> None:
 
 
 def interrupted_json(arguments: "Sequence[str]") -> str:
-    """The JSON of a command that was interrupted; `json` may be half imported."""
+    """Returns the JSON output of an interrupted command; `json` may be half imported."""
     lists = "".join(f'"{name}": [], ' for name in LISTS.get(arguments[0], ("runs",)))
     return (
         f'{{{lists}"errors": [{{"path": null, "line": null, "field": null, "case": null, "code": "usage", '

@@ -1,4 +1,4 @@
-"""Shared by the commands on JSON Lines (bench, passk, trajectories): reading, dropped lines, and tables."""
+"""Shared by the commands that read JSON Lines (bench, passk, trajectories): input, warnings and tables."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from proctor.eval.jsonl_rows import DroppedRow
 
 MOST_TOLD = 5
-"""The most dropped lines of a file that are printed one by one."""
+"""Maximum number of dropped lines of a file that are printed."""
 _MAX_CELL_WIDTH = 40
 """On a terminal."""
 
 
 class Table(NamedTuple):
-    """A title, and rows of which the first has the names of the columns."""
+    """A title and rows; the first row has the names of the columns."""
 
     title: str
     rows: Sequence[Sequence[str]]
@@ -37,7 +37,7 @@ class Table(NamedTuple):
 
 @contextmanager
 def open_input(path: str) -> Iterator[str]:
-    """A file for as long as it is read; of a pipe or `-` for stdin, which can be read only once, a copy.
+    """Yields the path of an input file; of a pipe or stdin (`-`), which can be read only once, a copy.
 
     Raises:
         UsageError: it cannot be read.
@@ -64,7 +64,7 @@ def _as_file(path: str) -> str:
 
 
 def labels_of(paths: Collection[str]) -> list[str]:
-    """The names of the files where these differ, else their paths."""
+    """Returns the names of the files if they differ, else their paths."""
     names = [one_line(Path(path).name) for path in paths]
     return names if len(set(names)) == len(names) else [one_line(path) for path in paths]
 
@@ -77,16 +77,16 @@ def write_outputs(
     data: Mapping[str, Any],
     tables: Sequence[Table],
 ) -> None:
-    """Prints the result, and writes each file in the form that its ending says; older files are replaced.
+    """Prints the result, and writes each file in the format of its ending; existing files are replaced.
 
-    Printing comes first, so that a file that cannot be written loses nothing that took long to compute.
+    Printing comes first, so that the result is not lost if a file cannot be written.
 
     Args:
-        paths: the files, which `check_outputs` has let through.
-        as_data: whether the data are printed, as JSON, and not the tables.
+        paths: the files, checked by `check_outputs`.
+        as_data: print the data as JSON instead of the tables.
         chart: draws for .svg.
         data: for .json.
-        tables: for .md. On a terminal they are no wider than it is.
+        tables: for .md and the terminal, to whose width they are fitted.
 
     Raises:
         UsageError: a file cannot be written, or no chart can be drawn; then nothing is printed.
@@ -112,7 +112,7 @@ def _as_json(data: Mapping[str, Any]) -> str:
 
 
 def warn_dropped(path: str, dropped_rows: Sequence[DroppedRow]) -> None:
-    """Prints on stderr which lines of a file were left out, and why; beyond the first few, how many."""
+    """Prints to stderr which lines of a file were left out and why; after the first few, how many more."""
     for row in dropped_rows[:MOST_TOLD]:
         echo(f"{path}:{row.line}: warning: {one_line(row.reason)}", err=True)
     if len(dropped_rows) > MOST_TOLD:
@@ -122,12 +122,12 @@ def warn_dropped(path: str, dropped_rows: Sequence[DroppedRow]) -> None:
 
 
 def as_text(tables: Sequence[Table], width: int | None = None) -> Iterator[str]:
-    """Tables as lines: the first column begins on the left, the others end on the right.
+    """Yields tables as lines: the first column is left-aligned, the others right-aligned.
 
     Args:
-        tables: with the same number of cells in each row of a table.
-        width: the most characters of a line. Columns that do not fit go into a further table below, which
-            repeats the first column; long texts lose their middle.
+        tables: the tables; all rows of a table have the same number of cells.
+        width: maximum length of a line. Columns that do not fit go into a further table below, which
+            repeats the first column; the middle of long texts is cut.
     """
     for index, table in enumerate(tables):
         if index:
@@ -159,7 +159,7 @@ def _group_columns(widths: Sequence[int], width: int | None) -> list[list[int]]:
 
 
 def _on_one_line(text: str) -> str:
-    """The text of a cell, with the spaces by which it is indented."""
+    """Returns the text of a cell on one line, with its indentation."""
     return text[: len(text) - len(text.lstrip(" "))] + one_line(text)
 
 
@@ -169,7 +169,7 @@ def _shorten(text: str) -> str:
 
 
 def as_markdown(tables: Sequence[Table]) -> Iterator[str]:
-    """Tables as Markdown; numbers stand on the right."""
+    """Yields tables as Markdown; all columns but the first are right-aligned."""
     for table in tables:
         if table.title:
             yield f"### {markdown_text(table.title)}"

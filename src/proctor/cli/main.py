@@ -41,15 +41,15 @@ COMMANDS = {
     "serve": "Open the web application over this folder and its store.",
     "init": "Write a starter suite, targets.yaml, CI files and a line for cron.",
 }
-"""Each command with the line that `--help` shows; its module is `proctor.cli.commands.<name>`."""
+"""The commands with their lines in `--help`; the module of each is `proctor.cli.commands.<name>`."""
 
 
 _OUTPUT_ERRORS = frozenset({EPIPE, ENOSPC, EDQUOT})
-"""Errors of a stream whose reader has gone, or whose disk is full."""
+"""Errors of a stream whose reader is gone, or whose disk is full."""
 
 
 def load_command(name: str) -> click.Command:
-    """The command of that name in the table, whose module is imported now."""
+    """Imports the module of a command and returns the command."""
     command: click.Command = import_module(f"proctor.cli.commands.{name}").command
     return command
 
@@ -58,11 +58,11 @@ class LazyGroup(click.Group):
     """Imports a command when it is called; `--help` needs no command at all."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        """The names, in the order of use."""
+        """Returns the names in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command of that name, imported now."""
+        """Imports a command and returns it; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         command = load_command(cmd_name)
@@ -72,7 +72,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, and with a suggestion for a word that is no command."""
+        """Resolves a command; an unknown name raises an error with a suggestion."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from proctor.errors import UnknownName
 
@@ -80,14 +80,14 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click does, without the blank line that it prints at Ctrl-C."""
+        """Invokes a command, without the blank line that click prints at Ctrl-C."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise click.Abort from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The table above."""
+        """Writes the table of commands."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -104,7 +104,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """The process: runs the command line and exits with its code."""
+    """Runs the command line and exits with its code."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller, as by `>&-`
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
@@ -126,7 +126,7 @@ def _invoke_and_flush(arguments: list[str]) -> int:
     except OSError as error:
         if error.errno not in _OUTPUT_ERRORS:
             raise
-        # Nothing more can be said, as with `| head` or on a full disk, and the interpreter must not try.
+        # Nothing more can be printed, as with `| head` or a full disk; the interpreter must not try on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.OK
         if error.errno != EPIPE:
@@ -149,7 +149,7 @@ def _invoke(arguments: list[str]) -> int:
     except ProctorError as error:
         _echo_json_error(arguments, _problems(error), error.exit_code)
         message = str(error)
-        if not isinstance(error, SuiteError):  # whose problems are a line each
+        if not isinstance(error, SuiteError):  # its problems are one line each
             message = message.replace("\n", "\n  ")
         echo(_format_error(message), err=True)
         return error.exit_code
@@ -175,7 +175,7 @@ def _end_interrupted(arguments: list[str]) -> ExitCode:
 
 
 def _check_encoding(arguments: list[str]) -> None:
-    """Refuse words that no record could hold, such as a file name in Latin-1."""
+    """Refuses arguments that are not UTF-8, such as a file name in Latin-1."""
     for word in arguments:
         try:
             word.encode("utf-8")

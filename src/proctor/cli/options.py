@@ -1,4 +1,4 @@
-"""Shared by commands: options, opening the store, and printing lines."""
+"""Shared by the commands: options, opening the store, and printing lines."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Number(click.FloatRange):
-    """A number within a range; `nan` is none, though it is outside of no range."""
+    """A number within a range; `nan` is refused, which click accepts."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number; fails where there is none."""
+        """Converts a value to a number; fails if it is none."""
         number = super().convert(value, param, ctx)
         if isnan(number):
             self.fail(f"{value!r} is no number.", param, ctx)
@@ -39,7 +39,7 @@ _GITIGNORE = "*\n!assertions/\n!assertions/**\n!templates/\n!templates/**\n!targ
 
 
 def store_option(function: F) -> F:
-    """`--store PATH`, which `proctor.toml` may set for every command."""
+    """Adds `--store PATH`, which `proctor.toml` may set for every command."""
     return click.option(
         "--store",
         metavar="PATH",
@@ -49,7 +49,7 @@ def store_option(function: F) -> F:
 
 
 def max_answer_bytes_option(function: F) -> F:
-    """`--max-answer-bytes N`."""
+    """Adds `--max-answer-bytes N`."""
     return click.option(
         "--max-answer-bytes",
         type=click.IntRange(1, 2**29),
@@ -61,7 +61,7 @@ def max_answer_bytes_option(function: F) -> F:
 
 
 def reveal_option(function: F) -> F:
-    """`--reveal`, which `proctor.toml` may set for every `ConfigDefaultsCommand`."""
+    """Adds `--reveal`, which `proctor.toml` may set for every `ConfigDefaultsCommand`."""
     return click.option(
         "--reveal/--no-reveal",
         help="Show held-out cases too; counts as an access to the holdout.  [default: no-reveal]",
@@ -76,7 +76,7 @@ def _store_of_project() -> str | None:
 
 
 def store_location(option: str | None) -> StoreLocation:
-    """Returns the store of `--store`, else of `$PROCTOR_STORE`, else the folder's own.
+    """Returns the location given by `--store`, else `$PROCTOR_STORE`, else the default.
 
     Raises:
         UsageError: there is no such kind of store.
@@ -86,15 +86,15 @@ def store_location(option: str | None) -> StoreLocation:
 
 @contextmanager
 def open_store(option: str | None, *, must_exist: bool = False, writes: bool = False) -> Iterator[Store]:
-    """The store for as long as the block lasts.
+    """Opens the store for as long as the block lasts.
 
     Args:
         option: the value of `--store`.
-        must_exist: the command only makes sense with a store that is there.
-        writes: the command writes to it, and refuses one that can only be read before it does anything else.
+        must_exist: whether the command needs an existing store.
+        writes: whether the command writes to the store, so that a read-only one is refused at once.
 
     Raises:
-        UsageError: `must_exist`, and there is no such file, or it is empty.
+        UsageError: `must_exist`, and the file is missing or empty.
         StoreError: it cannot be used.
     """
     from proctor.errors import UsageError
@@ -112,7 +112,7 @@ def open_store(option: str | None, *, must_exist: bool = False, writes: bool = F
         location.check_writable()
     store = location.open_store(echo_err)
     store.on_wait(echo_err)
-    if is_new_folder and folder.exists():  # runs are no part of a repository unless somebody wants them to be
+    if is_new_folder and folder.exists():  # keeps runs out of the repository by default
         (folder / ".gitignore").write_text(_GITIGNORE, encoding="utf-8")
     try:
         yield store
@@ -121,7 +121,7 @@ def open_store(option: str | None, *, must_exist: bool = False, writes: bool = F
 
 
 def is_saved(option: str | None) -> Callable[[str], bool]:
-    """Whether the store, if there is one, has a suite of a name."""
+    """Returns a function that tells whether the store, if there is one, has a suite of that name."""
 
     def check(name: str) -> bool:
         if not store_location(option).exists():
@@ -141,7 +141,7 @@ def tell_located(located: Located) -> None:
 
 
 def keys_option(function: F) -> F:
-    """`--keys FOLDER`."""
+    """Adds `--keys FOLDER`."""
     return click.option(
         "--keys",
         "keys",
@@ -151,7 +151,7 @@ def keys_option(function: F) -> F:
 
 
 def keys_path(option: str | None) -> Path:
-    """`--keys`, else where this user's keys are."""
+    """Returns the folder given by `--keys`, else that of the user."""
     from proctor.bundles.keys import keys_folder
 
     return Path(option) if option else keys_folder(os.environ)
@@ -163,7 +163,7 @@ def keys_flag(folder: Path) -> str:
 
 
 def show(lines: Iterable[str]) -> None:
-    """Prints lines, with colour where a person reads them."""
+    """Prints lines, with colour on a terminal."""
     if not sys.stdout.isatty():
         for line in lines:
             echo_line(line)

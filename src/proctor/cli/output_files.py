@@ -1,4 +1,4 @@
-"""Writes the files of `-o FILE`: the ending of each decides the form."""
+"""Checks and writes the files of `-o FILE`; the ending decides the format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENDINGS = (".svg", ".json", ".md")
 
 
 def output_option(function: F) -> F:
-    """`-o FILE`, which may be repeated."""
+    """Adds `-o FILE`, which may be repeated."""
     return click.option(
         "-o",
         "--output",
@@ -41,13 +41,13 @@ def check_outputs(
 
     Args:
         paths: the files.
-        inputs: files that are read, and must stay.
-        endings: what they may end in.
-        charts: what ends in `.svg` is a chart, which takes an extra to be drawn.
+        inputs: files that are read, and must not be overwritten.
+        endings: the accepted endings.
+        charts: whether `.svg` is a chart, which needs an extra package.
 
     Raises:
-        UsageError: an ending that is none of these, a folder in the file's place, no folder for it, a file
-            that is read, or charts are not installed.
+        UsageError: a path has another ending, is a folder, has no folder or is an input; or charts are not
+            installed.
     """
     for path in paths:
         if ending_of(path) not in endings:
@@ -71,12 +71,12 @@ def check_outputs(
 
 
 def ending_of(path: str) -> str:
-    """The ending of a path, with its dot, in small letters."""
+    """Returns the extension of a path with its dot, in lower case."""
     return Path(path).suffix.lower()
 
 
 def drawn(chart: Callable[[], Chart]) -> str:
-    """A chart as the text of an SVG file.
+    """Returns a chart as SVG.
 
     Raises:
         UsageError: there is nothing to draw, or charts are not installed.
@@ -88,7 +88,7 @@ def drawn(chart: Callable[[], Chart]) -> str:
 
 
 def write_output(path: str, text: str) -> None:
-    """Writes a file, which is there whole or not at all; an older one is replaced.
+    """Writes a file atomically; an existing one is replaced.
 
     Raises:
         UsageError: it cannot be written.

@@ -1,4 +1,4 @@
-"""Shows a session's events on stderr: a bar where a person watches, a line every few seconds elsewhere."""
+"""Shows the events of a session on stderr: as a bar on a terminal, else as a line every few seconds."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _DRAW_EVERY_S = 0.1
 
 
 class Progress:
-    """Listens to a session. `close` takes the bar away."""
+    """Listens to the events of a session. `close` removes the bar."""
 
     def __init__(self, *, quiet: bool, write_line: Callable[[str], None]) -> None:
         """Draws nothing before the first event.
 
         Args:
-            quiet: show warnings only.
-            write_line: prints lines that belong to the report, such as how a suite is split.
+            quiet: print warnings only.
+            write_line: prints lines that belong to the report, such as the sizes of dev and holdout.
         """
         self._quiet = quiet
         self._write_line = write_line
@@ -39,7 +39,7 @@ class Progress:
         self._began = self._last_line_at = monotonic()
 
     def __call__(self, event: events.Event) -> None:
-        """One event."""
+        """Handles one event."""
         if isinstance(event, events.Finished):
             self._counts[event.verdict] += 1
             self._cost = event.cost_usd
@@ -60,16 +60,16 @@ class Progress:
             self.close()
 
     def warn(self, message: str) -> None:
-        """A line on stderr, above the bar if there is one."""
+        """Prints a warning to stderr, above the bar if there is one."""
         self._line(warning(message))
 
     def tell(self, message: str) -> None:
-        """A line that is no warning."""
+        """Prints a note, unless quiet."""
         if not self._quiet:
             self._line(message)
 
     def fetching(self, name: str, bytes_done: int, total: int) -> None:
-        """How far a download is."""
+        """Shows the progress of a download."""
         now = monotonic()
         every = _FIRST_LINE_S if self._bar is None else _DRAW_EVERY_S
         is_complete = bytes_done >= total
@@ -90,7 +90,7 @@ class Progress:
             echo(line, err=True)
 
     def close(self) -> None:
-        """Takes the bar away."""
+        """Removes the bar."""
         if self._bar is not None:
             self._bar.stop()
 
@@ -148,7 +148,7 @@ class _Bar:
         self._what: str | None = None
 
     def draw(self, title: str | None, count: int, total: int, status: str) -> None:
-        """Shows the progress; a title other than the last one begins another bar."""
+        """Shows the progress; a new title starts a new bar."""
         if title is not None and title != self._what:
             self.stop()
             self._what = title

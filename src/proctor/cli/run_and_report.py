@@ -48,15 +48,15 @@ def make_and_tell(
     reveal: bool,
     attester: RunAttester | None = None,
 ) -> int:
-    """Makes the runs of a request, prints them and writes them; returns the exit code.
+    """Makes the runs of a request, prints and writes their reports, and returns the exit code.
 
     Args:
-        request: what the user asks for.
-        store: `--store` as it was given.
+        request: the request.
+        store: the value of `--store`.
         outputs: files to write.
         as_json: print one JSON object and nothing else.
         quiet: print errors and warnings only.
-        reveal: show what is held out too.
+        reveal: show held-out cases too.
         attester: writes a bundle of each finished run.
     """
     check_endings(outputs)
@@ -65,7 +65,7 @@ def make_and_tell(
     try:
         with open_store(store, writes=True) as run_store:
             session = Session(run_store, os.environ, progress, folder=store_location(store).folder)
-            # What a function of the user's prints is no part of a report.
+            # Output of user-defined functions must not mix with the report.
             with nullcontext() if plain else redirect_stdout(sys.stderr):
                 finished_runs = run_session(session, request, progress)
             runs = []
@@ -131,12 +131,12 @@ def _refuse(error: SuiteError, *, as_json: bool) -> int:
 
 
 def run_session(session: Session, request: Request, progress: Progress) -> list[events.Done]:
-    """Makes the runs of a request, on an event loop that a signal stops.
+    """Makes the runs of a request on an event loop that signals stop.
 
     Raises:
         click.Abort: it was stopped before there was a run to report.
     """
-    # Cycles are rare here, and what is imported by now stays: the collector looks seldom, and not at that.
+    # Cycles are rare here, and imported modules stay: the collector runs rarely, and skips those.
     gc.set_threshold(50_000, 20, 100)
     gc.freeze()
     loops: Any = None
@@ -148,7 +148,7 @@ def run_session(session: Session, request: Request, progress: Progress) -> list[
         with asyncio.Runner(loop_factory=loops) as runner:
             return runner.run(_stoppable(session, request, progress))
     except asyncio.CancelledError:
-        raise click.Abort from None  # stopped at once, before there was a run to tell of
+        raise click.Abort from None  # stopped at once, before there was a run to report
 
 
 async def _stoppable(session: Session, request: Request, progress: Progress) -> list[events.Done]:
@@ -207,7 +207,7 @@ def watch_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> 
 
 
 def _stop_signals() -> list[signal.Signals]:
-    """The signals that stop a run: also that the terminal was closed, unless `nohup` has it ignored."""
+    """Returns the signals that stop a run; SIGHUP unless it is ignored, as by `nohup`."""
     numbers = [signal.SIGINT, signal.SIGTERM]
     if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""Why two runs may not be comparable, in words."""
+"""Sentences about reasons why two runs may not be comparable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proctor.plurals import counted, listed
 from proctor.suite_diff import Diff
 
 _MAX_NAMED = 5
-"""At most this many cases of a kind are named."""
+"""The maximum number of cases named in one list."""
 _IN_NO_DIGEST = frozenset(
     {"tags", "category", "metadata", "notes", "repeats", "only_targets", "variables", "lint"}
 )
@@ -19,7 +19,7 @@ _IN_NO_DIGEST = frozenset(
 
 
 def doubts_of(baseline: RunFacts, candidate: RunFacts) -> tuple[str, ...]:
-    """Sentences that say why the numbers of two runs may not be comparable."""
+    """Returns sentences that say why the numbers of two runs may not be comparable."""
     return tuple(_warnings(baseline, candidate))
 
 
@@ -44,7 +44,7 @@ def _warnings(baseline: RunFacts, candidate: RunFacts) -> Iterator[str]:
 
 
 def _grading_differences(before: Run, after: Run, *, judged: bool) -> Iterator[str]:
-    """How their grading differs, each as a clause."""
+    """Yields the differences in grading, each as a clause."""
     rules = [_rule(run) for run in (before, after)]
     if rules[0] != rules[1]:
         yield f"a case passed {rules[0]} in the first and {rules[1]} in the second"
@@ -68,7 +68,7 @@ def _rule(run: Run) -> str:
 
 
 def _judging_key(run: Run) -> tuple[object, ...]:
-    """All that decides who judges and how often."""
+    """Returns everything that determines the judges and how often they are called."""
     settings = run.settings
     judges = {target_digest(spec) for spec in (*run.judges, *run.named_judges)}
     return judges, settings.judge_repeats, settings.judge_rule
@@ -84,12 +84,12 @@ def _judges(run: Run) -> str:
 
 
 def why_not(baseline: Suite, candidate: Suite, diff: Diff) -> str:
-    """A sentence that says what differs between the suites of two runs, as far as it is sent or judged.
+    """Returns a sentence with the differences of two suites in what is sent and how it is graded.
 
     Args:
-        baseline: the one suite.
-        candidate: the other.
-        diff: what differs between them.
+        baseline: the first suite.
+        candidate: the second suite.
+        diff: their differences.
     """
     differences = [
         f"{counted(len(ids), 'case')} only in {where} ({listed(ids, _MAX_NAMED)})"

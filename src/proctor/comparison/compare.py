@@ -1,4 +1,4 @@
-"""Two runs compared: the difference of all and of each part, what flipped, and what is amiss."""
+"""Compares two runs: the differences of all cases and of each part, and the verdicts that changed."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ By = Literal["category", "tag"]
 
 
 class Flip(Struct, frozen=True, gc=False):
-    """A pair of which one trial passed and the other failed."""
+    """A pair with one passed and one failed trial."""
 
     case: str
     repeat: int
 
 
 class NotMeasured(Struct, frozen=True, gc=False):
-    """A pair of which either trial is ERROR or UNSCORED."""
+    """A pair with a trial that is ERROR or UNSCORED."""
 
     case: str
     repeat: int
@@ -48,30 +48,30 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """What lies between a baseline and a candidate."""
+    """The comparison of a candidate with a baseline."""
 
     baseline: Run
     candidate: Run
     split: Split
     whole: Difference
     smallest: float | None = None
-    """The smallest difference that would probably be found, as a share; None when none would."""
+    """The smallest difference that would probably be found, as a share; None if none would."""
     splits: tuple[Part, ...] = ()
-    """Dev and holdout, where both have pairs; their p-values are adjusted for one another."""
+    """Dev and holdout, if both have pairs; their p-values are adjusted together."""
     by: By = "category"
     parts: tuple[Part, ...] = ()
-    """Every category or tag by name; their p-values are adjusted for one another."""
+    """Every category or tag by name; their p-values are adjusted together."""
     score: Measure | None = None
-    """Of the trials' scores, where any is neither 0 nor 1."""
+    """The difference of the trials' scores, if any is neither 0 nor 1."""
     latency_ms: Measure | None = None
     cost_usd: Measure | None = None
     fixed: tuple[Flip, ...] = ()
     broken: tuple[Flip, ...] = ()
     not_measured: tuple[NotMeasured, ...] = ()
     unpaired: Paired = Paired()
-    """What has no partner, and who has another id; without its cases."""
+    """The cases and trials without a partner, and renamed cases; `cases` is empty."""
     baseline_missing: int = 0
-    """Trials that were planned and are not there, of a run that is not finished."""
+    """The number of planned trials that an unfinished run does not have."""
     candidate_missing: int = 0
     baseline_finished: bool = True
     candidate_finished: bool = True
@@ -90,10 +90,10 @@ def compared(
     """Compares two runs of one suite, pair by pair.
 
     Args:
-        baseline: the run that is compared with.
+        baseline: the reference run.
         candidate: the run whose differences are reported.
         split: compares only the cases of this split.
-        by: what `parts` are; None computes only the whole difference, for a table of many runs.
+        by: the grouping of `parts`; None computes only the whole difference, for a table of many runs.
     """
     pairs = paired(baseline, candidate, split)
     by_case = pairs.repeats
@@ -152,7 +152,7 @@ def _cases_by_name(cases: Sequence[PairedCase], by: By) -> Iterator[tuple[str, P
 
 
 def _parts(named_cases: Sequence[tuple[str, PairedCase]], by_case: bool) -> list[Part]:
-    """The difference of each part that was measured, by name, with p-values for all of them together."""
+    """Returns the differences of parts with measured pairs, by name, with p-values adjusted together."""
     members: dict[str, list[PairedCase]] = {}
     for name, case in named_cases:
         members.setdefault(name, []).append(case)

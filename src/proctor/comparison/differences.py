@@ -1,6 +1,6 @@
-"""Pairs to numbers: the difference of two pass rates with its interval and its test, and of other measures.
+"""Statistics of paired trials: differences of pass rates, with intervals and tests, and of other metrics.
 
-Pairs of which either side is ERROR or UNSCORED are in none of these numbers.
+Pairs with a trial that is ERROR or UNSCORED are in none of these numbers.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from proctor.stats import (
 
 Interval = tuple[float, float]
 Shown = Literal["better", "perhaps better", "unclear", "perhaps worse", "worse"]
-"""What a difference shows of the candidate; perhaps: its interval says so, and the test does not."""
+"""The direction of a difference; "perhaps" if only its interval shows it, and the test does not."""
 
 _ALPHA = 0.05
-"""The test agrees below this p-value."""
+"""The significance level."""
 _POWER = 0.8
 """The chance to find the smallest difference."""
 _Z_80 = 0.8416212335729143
@@ -39,46 +39,46 @@ _Z_80 = 0.8416212335729143
 
 
 class Side(Struct, frozen=True, kw_only=True):
-    """One run over the pairs that were measured."""
+    """The pass rate of one run over the measured pairs."""
 
     passed: int
-    """Trials."""
+    """The number of passed trials."""
     rate: float
     """The mean over cases of the share of their trials that passed."""
     ci95: Interval
-    """Wilson's, over cases."""
+    """The Wilson interval, over cases."""
 
 
 class Difference(Struct, frozen=True, kw_only=True):
     """The candidate's pass rate less the baseline's, as a share of 1."""
 
     cases: int
-    """Those with a pair that was measured; all else is None when there are none."""
+    """The number of cases with measured pairs; without any, optional fields are None."""
     pairs: int
-    """Pairs that were measured."""
+    """The number of measured pairs."""
     fixed: int = 0
-    """Pairs in which only the candidate passed."""
+    """The number of pairs in which only the candidate passed."""
     broken: int = 0
-    """Pairs in which only the baseline passed."""
+    """The number of pairs in which only the baseline passed."""
     baseline: Side | None = None
     candidate: Side | None = None
     value: float | None = None
     ci95: Interval | None = None
     p_value: float | None = None
     p_holm: float | None = None
-    """The p-value among those that are shown beside it, adjusted by Holm's method."""
+    """The p-value adjusted by Holm's method, together with those reported beside it."""
     by_case: bool = False
-    """Cases have several pairs: the interval is `added_interval` and the test a permutation, both over cases,
-    instead of Newcombe's interval and McNemar's exact test over pairs."""
+    """Whether cases have several pairs: then the interval is `added_interval` and the test a permutation
+    test, both over cases, instead of Newcombe's interval and McNemar's exact test over pairs."""
 
     @property
     def p_adjusted(self) -> float | None:
-        """The p-value that counts: the adjusted one where there is one."""
+        """The adjusted p-value if there is one, else the p-value."""
         return self.p_value if self.p_holm is None else self.p_holm
 
     @property
     def shows(self) -> Shown:
-        """What it shows of the candidate; never more than interval and test both do."""
+        """The direction; better or worse only if both the interval and the test show it."""
         p_value = self.p_adjusted
         if self.ci95 is None or p_value is None:
             return "unclear"
@@ -90,7 +90,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class _Tally(NamedTuple):
-    """A case: its measured pairs and their verdicts."""
+    """The measured pairs of one case, counted by verdicts."""
 
     pairs: int
     before: int
@@ -100,11 +100,11 @@ class _Tally(NamedTuple):
 
 
 def difference_of(cases: Iterable[PairedCase], *, by_case: bool) -> Difference:
-    """The difference over some cases.
+    """Returns the difference of the pass rates over some cases.
 
     Args:
         cases: the cases.
-        by_case: some case of the comparison has several pairs, which are not independent.
+        by_case: whether any case of the comparison has several pairs, which are not independent.
     """
     tallies = [tally for case in cases if (tally := _tally(case)).pairs]
     if not tallies:
@@ -159,11 +159,11 @@ def _side(passed: int, share: float, cases: int) -> Side:
 
 
 def added_interval(differences: Sequence[float]) -> Interval | None:
-    """The 95 % interval of the mean of independent differences within -1..1; None of none.
+    """Returns the 95 % interval of the mean of independent differences within -1..1; None without any.
 
-    It is the t-interval after two more cases are put in, between them as far apart as can be: +1 and -1 count
-    half a case each, and 0 counts one. So it has width also where all differences are the same, and covers
-    the truth where few cases are not 0. It always holds the mean.
+    It is the t-interval after two cases are added: +1 and -1 count as half a case each, and 0 as one. So it
+    has width even if all differences are the same, and covers the truth if few cases are not 0. It always
+    contains the mean.
 
     Source: A. Agresti and Y. Min, "Simple improved confidence intervals for comparing matched proportions",
     Statistics in Medicine 24 (2005), 729-740, who add half a pair to each of the four cells; here for shares
@@ -176,7 +176,7 @@ def added_interval(differences: Sequence[float]) -> Interval | None:
 
 
 def _adjusted_mean(differences: Sequence[float]) -> tuple[float, float, float]:
-    """The mean with two cases added, its standard error, and the t that belongs to it."""
+    """Returns the mean with two cases added, its standard error, and the t for the interval."""
     count = len(differences) + 2
     mean = fsum(differences) / count
     variance = (fsum(value * value for value in differences) + 1.0) / count - mean * mean
@@ -184,14 +184,14 @@ def _adjusted_mean(differences: Sequence[float]) -> tuple[float, float, float]:
 
 
 def smallest_difference(difference: Difference, cases: Iterable[PairedCase]) -> float | None:
-    """The smallest true difference that would be found four times in five with as much chance as there was.
+    """Returns the smallest true difference that would be found with 80 % power, given the observed noise.
 
-    Of single pairs as many are taken to differ each way as differed the rarer way here, and those that make
-    the difference besides; it is found when McNemar's exact test is below 5 %. Of cases with several pairs it
-    is how far t and the normal distribution's 80 % point reach, in standard errors of `added_interval`.
+    For single pairs, as many pairs are assumed to differ each way as differed the rarer way here, plus those
+    that make the difference; it is found if McNemar's exact test is below 5 %. For cases with several pairs
+    it is t plus the 80 % point of the normal distribution, in standard errors of `added_interval`.
 
     Returns:
-        A share of 1; None when no difference would be found.
+        A share of 1; None if no difference would be found.
     """
     if not difference.cases:
         return None
@@ -204,22 +204,22 @@ def smallest_difference(difference: Difference, cases: Iterable[PairedCase]) -> 
     return stats.smallest_difference(difference.cases, lambda size: min(1.0, noise + size), _POWER)
 
 
-# --- other measures ----------------------------------------------------------------------------------------
+# --- other metrics -----------------------------------------------------------------------------------------
 
 
 class Measure(Struct, frozen=True, kw_only=True):
-    """A number that trials have, such as latency, in both runs: over cases, each the mean of its pairs."""
+    """A metric of trials, such as latency, in both runs; each case counts by the mean of its pairs."""
 
     cases: int
     pairs: int
-    """Those that were measured and have it on both sides."""
+    """The number of measured pairs with the metric on both sides."""
     baseline: float
     """The mean."""
     candidate: float
     difference: float
     """The mean of the candidate's less the baseline's."""
     ci95: Interval | None
-    """None below two cases, but for scores."""
+    """None below two cases, except for scores."""
     median: float
     """The median of the cases' differences."""
     median_ci95: Interval | None
@@ -229,13 +229,13 @@ class Measure(Struct, frozen=True, kw_only=True):
 def measure_of(
     cases: Iterable[PairedCase], number: Callable[[Fact], float | None], *, is_share: bool = False
 ) -> Measure | None:
-    """How a number differs over some cases; None when no pair has it on both sides.
+    """Returns the difference of a metric over some cases; None if no pair has it on both sides.
 
     Args:
         cases: the cases.
-        number: reads it.
-        is_share: it is within 0..1, so that its interval is `added_interval` and has width; else it is the
-            t-interval.
+        number: returns the metric of a trial.
+        is_share: whether it is within 0..1, so that its interval is `added_interval`, which always has width;
+            otherwise it is the t-interval.
     """
     before, after, pairs = list[float](), list[float](), 0
     for case in cases:
@@ -267,9 +267,9 @@ def measure_of(
 
 
 def median_interval(sorted_values: Sequence[float]) -> Interval | None:
-    """The 95 % interval of a median, from sorted independent values of any distribution; None below six.
+    """Returns the 95 % interval of the median of sorted independent values; None below six values.
 
-    Its ends are the outermost values that the sign test does not refuse at 5 %.
+    Its ends are the outermost values that the sign test does not reject at 5 %.
 
     Source: W. R. Thompson, "On confidence ranges for the median and other expectation distributions for
     populations of unknown distribution form", Annals of Mathematical Statistics 7 (1936), 122-128.

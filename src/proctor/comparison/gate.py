@@ -1,4 +1,4 @@
-"""The gate of a build: the exit code for a comparison under a rule."""
+"""The exit code of a comparison, for gates in CI."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Rule(Struct, frozen=True, kw_only=True):
     max_regression: float = 0.0
     """By how much the candidate may be worse, as a share of 1."""
     strict: bool = False
-    """Nothing worse than that must be possible, instead of: must be shown."""
+    """Whether to fail unless a larger regression is ruled out, instead of only if one is shown."""
     allow_errors: int = 0
-    """At most this many pairs may be ERROR or UNSCORED."""
+    """The maximum number of pairs with an ERROR or UNSCORED trial."""
     partial: bool = False
-    """What both runs have may stand for what either has: else one that asks less would pass more easily."""
+    """Whether to compare runs of which one has trials that the other does not have."""
 
 
 def exit_code(comparison: Comparison, rule: Rule) -> ExitCode:

@@ -1,4 +1,4 @@
-"""What comparisons keep of a run: the outcome of each trial, without prompts and answers."""
+"""The outcomes of a run's trials, without prompts and answers, for comparisons."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Split = Literal["dev", "holdout", "all"]
 
 
 class Fact(Struct, frozen=True, gc=False):
-    """The outcome of one trial, or under a rule over repeats of all trials of a case."""
+    """The outcome of one trial, or of all trials of a case if each case counts once."""
 
     repeat: int
     verdict: Verdict
     score: float | None = None
-    """The weighted mean of its scores, from 0 to 1; None when none could be had."""
+    """The weighted mean of its scores, from 0 to 1; None if there are none."""
     latency_ms: float | None = None
     cost_usd: float | None = None
-    """None when the price is not known."""
+    """None if the price is unknown."""
 
     @property
     def is_measured(self) -> bool:
-        """Whether it passed or failed: an ERROR, and what is UNSCORED, is neither."""
+        """Whether it passed or failed, and is neither ERROR nor UNSCORED."""
         return self.verdict is Verdict.PASS or self.verdict is Verdict.FAIL
 
 
@@ -38,44 +38,44 @@ class CaseFacts(Struct, frozen=True, gc=False):
 
     id: str
     key: str
-    """The key of the same case in another run: its id, or what is sent and how it is judged."""
+    """The key by which the case is found in another run: its id, or its digests."""
     category: str | None
     tags: tuple[str, ...]
     split: str | None
     trials: tuple[Fact, ...]
     position: int = 0
-    """Its place in the suite of its run, from 0."""
+    """Its position in the suite of its run, from 0."""
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
-    """A run, with the cases it asked."""
+    """A run with the outcomes of its cases."""
 
     run: Run
     cases: tuple[CaseFacts, ...]
     trials: int
-    """How many trials of the run have ended, whatever counts in its numbers."""
+    """The number of finished trials, also those that do not count."""
     prompts: Mapping[str, set[str]] = {}
-    """The judges that said anything of any trial, by name, and the digests of their prompts."""
+    """The digests of the judge prompts, by the names of the judges."""
 
     @property
     def missing(self) -> int:
-        """How many trials that were planned are not there."""
+        """The number of planned trials that have not finished."""
         return max(0, self.run.planned - self.trials)
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run ended and all of its trials are there."""
+        """Whether the run and all of its trials have finished."""
         return self.run.status == "finished" and not self.missing
 
     def within(self, split: Split) -> RunFacts:
-        """The run with the cases of that split alone, and with those that are in none."""
+        """Returns the run with only the cases of a split, and cases without a split."""
         if split == "all":
             return self
         cases = tuple(case for case in self.cases if case.split in (split, None))
         return replace(self, cases=cases)
 
     def counts(self) -> Counts:
-        """Counts its trials by verdict; its cases, under a rule over repeats."""
+        """Counts its trials by verdict, or its cases if each case counts once."""
         counts = Counts()
         for case in self.cases:
             for place, fact in enumerate(case.trials):
@@ -84,15 +84,15 @@ class RunFacts(Struct, frozen=True, kw_only=True):
 
 
 class Gatherer:
-    """Gathers the facts of a run from its trials, which come in suite order."""
+    """Collects the outcomes of a run from its trials in suite order."""
 
     def __init__(self, run: Run, *, by_digest: bool = False, names: dict[str, str] | None = None) -> None:
-        """Starts with no trial.
+        """Starts without trials.
 
         Args:
             run: the run.
-            by_digest: find cases in other runs by what is sent and how it is judged, instead of by id.
-            names: texts that are the same in several runs and are to be held once; gatherers may share it.
+            by_digest: whether cases are found in other runs by their digests instead of their ids.
+            names: interned texts, which collectors of several runs may share to save memory.
         """
         self._run = run
         self._rules = rules_of(run)
@@ -114,7 +114,7 @@ class Gatherer:
         self._judging.add(trial, verdict)
 
     def gathered(self) -> RunFacts:
-        """Returns the run, once all of its trials were added."""
+        """Returns the outcomes after the last trial was added."""
         if self._open:
             self._close()
         return RunFacts(

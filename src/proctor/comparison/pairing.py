@@ -1,4 +1,4 @@
-"""Two runs to pairs: the trials of both for the same case and repeat, and what has no partner."""
+"""Pairs the trials of two runs by case and repeat."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ Pair = tuple[Fact, Fact]
 
 
 class PairedCase(Struct, frozen=True, gc=False):
-    """A case with its pairs; category and tags are those that it has in the candidate."""
+    """A case with its pairs; category and tags are those of the candidate."""
 
     id: str
     category: str | None
     tags: tuple[str, ...]
     split: str | None
-    """None also where it is dev in one run and held out in the other."""
+    """None also if it is dev in one run and held out in the other."""
     pairs: tuple[Pair, ...]
 
 
 class Renamed(Struct, frozen=True):
-    """A case that has another id in each run."""
+    """A case with different ids in the two runs."""
 
     baseline: str
     candidate: str
 
 
 class Paired(Struct, frozen=True, kw_only=True):
-    """Two runs, paired; ids are in the order of their suites."""
+    """The pairs of two runs; ids are in the order of their suites."""
 
     cases: tuple[PairedCase, ...] = ()
-    """Those with at least one pair, in the order of the baseline."""
+    """The cases with at least one pair, in the order of the baseline."""
     renamed: tuple[Renamed, ...] = ()
     only_baseline: tuple[str, ...] = ()
-    """The ids of the cases that the candidate did not ask."""
+    """The ids of cases that are not in the candidate."""
     only_candidate: tuple[str, ...] = ()
     trials_only_baseline: int = 0
-    """Trials of cases in both runs whose repeat the candidate does not have."""
+    """The number of trials of common cases whose repeat is not in the candidate."""
     trials_only_candidate: int = 0
 
     @property
@@ -51,7 +51,7 @@ class Paired(Struct, frozen=True, kw_only=True):
 
     @property
     def is_partial(self) -> bool:
-        """Whether either run has a case or a trial that the other has not."""
+        """Whether either run has a case or a trial that the other does not have."""
         loose = self.trials_only_baseline + self.trials_only_candidate
         return bool(self.only_baseline or self.only_candidate or loose)
 
@@ -93,9 +93,9 @@ def paired(baseline: RunFacts, candidate: RunFacts, split: Split = "all") -> Pai
 
 
 def _partners(before: Sequence[CaseFacts], after: Sequence[CaseFacts]) -> dict[str, CaseFacts]:
-    """The candidate's case for each id of the baseline that has one.
+    """Maps ids of the baseline to the matching cases of the candidate.
 
-    Of cases with the same key those with the same id belong together, and the others in their order.
+    Cases with the same key and the same id match; others with the same key match in their order.
     """
     by_id = {case.id: case for case in after}
     partners = {
@@ -125,7 +125,7 @@ def _pair_case(case: CaseFacts, other: CaseFacts) -> PairedCase:
 
 
 def _common_split(before: str | None, after: str | None) -> str | None:
-    """The split that both have, or that of the one which has any."""
+    """Returns the split of both, or of the one that has a split."""
     if before is None or after is None:
         return before or after
     return before if before == after else None

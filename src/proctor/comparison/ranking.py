@@ -1,4 +1,4 @@
-"""Several runs, each compared with each other one, and ranks that are shared where they must be."""
+"""Ranks several runs by pairwise comparisons; runs without a shown difference share a rank."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from proctor.verdicts import Counts
 
 
 class Ranked(Struct, frozen=True, kw_only=True):
-    """One of several runs."""
+    """A run with its rank."""
 
     run: Run
     counts: Counts
-    """Of all of its trials, or cases, in the split: also of those that another run does not have."""
+    """The counts of all its trials, or cases, in the split, also those that another run does not have."""
     rank: int
-    """1, and one more for each run that is shown to be better."""
+    """1 plus the number of runs that are shown to be better."""
     is_finished: bool = True
     missing: int = 0
-    """Trials that were planned and are not there."""
+    """The number of planned trials that have not finished."""
 
 
 class Ranking(Struct, frozen=True, kw_only=True):
-    """Several runs, in the order in which they were given."""
+    """Several runs, in the order of the input, with their ranks and comparisons."""
 
     runs: tuple[Ranked, ...]
     comparisons: tuple[Comparison, ...]
@@ -37,14 +37,14 @@ class Ranking(Struct, frozen=True, kw_only=True):
 
     @property
     def in_order(self) -> list[Ranked]:
-        """The runs by rank; those that share one by their pass rates."""
+        """The runs by rank, and by pass rate within a rank."""
         return sorted(
             self.runs, key=lambda ranked_run: (ranked_run.rank, -(ranked_run.counts.pass_rate or 0.0))
         )
 
 
 def ranked(runs: Sequence[RunFacts], split: Split = "all") -> Ranking:
-    """Two or more runs of one suite, each compared with each other one.
+    """Compares two or more runs of one suite, each with every other, and ranks them.
 
     A run ranks above another only if it is shown to be better. So sharing a rank is not transitive:
     A may share its rank with B and B with C while A is above C.

@@ -1,7 +1,7 @@
-"""The 14 checks of a target. In: a seed, and the replies to the questions. Out: the score. Pure.
+"""The 14 conformance checks of a target. In: a seed, and the replies to the questions. Out: a score. Pure.
 
-`checks` has the questions, with the words and texts of `vocabulary`; `expectations` says what a right reply
-is; `scoring` counts. Start with `checks.py`.
+`checks` has the questions, built from the words of `vocabulary`; `expectations` decides whether replies are
+right; `scoring` counts. Start with `checks.py`.
 """
 
 from proctor.conformance.checks import CHECKS, Check, checks

@@ -1,7 +1,7 @@
 """The checks and their questions. Pure.
 
-The questions come from a seed: they are the same for everybody who names it, and whoever does not know the
-seed cannot know the answers.
+The questions are generated from a seed: the same seed gives the same questions, and without it the answers
+cannot be known.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Together = Callable[[Sequence[Question], Sequence[Reply]], str | None]
 
 LIMIT_TOKENS = 16
 LATENCY_S = 30.0
-"""The longest mean latency that passes, unless the user sets another."""
+"""The default limit of the mean latency."""
 
 
 class Check(Struct, frozen=True, kw_only=True):
@@ -40,18 +40,18 @@ class Check(Struct, frozen=True, kw_only=True):
     name: str
     questions: tuple[Question, ...]
     rule: Together = expectations.each_is_right
-    """Returns why the replies do not show the property; None where they do."""
+    """Returns why the replies do not show the property; None if they do."""
     guarded: bool = False
-    """Whether one fixed answer to everything could pass it, so that it shows nothing by itself."""
+    """Whether one fixed answer to every question could pass it, so that it counts only with the guards."""
     alone: bool = False
     """Whether its questions are sent one by one, with no others at the same time."""
 
 
 def checks(seed: int, *, longest_s: float = LATENCY_S) -> tuple[Check, ...]:
-    """The 14 checks, in the order in which they are reported.
+    """Returns the 14 checks, in the order in which they are reported.
 
     Args:
-        seed: what numbers, names and words are drawn from.
+        seed: the seed of the numbers, names and words.
         longest_s: the longest mean latency that passes.
     """
     within = partial(expectations.are_within, longest_s=longest_s)
@@ -65,7 +65,7 @@ def _connectivity(rng: Random) -> Check:
 
 
 def _arithmetic(rng: Random) -> Check:
-    """Two sums and a product. The first operand's digits do not rise, so that it backwards is no answer."""
+    """Two sums and a product. The first operand's digits descend, so that reversing it is no answer."""
     small, large, factor = (
         _descending_number(rng, 2, 4),
         _descending_number(rng, 6, 9),
@@ -115,9 +115,9 @@ def _token_limit(rng: Random) -> Check:
 
 
 def _error_handling(rng: Random) -> Check:
-    """A list is asked for what it has and for what it lacks.
+    """Asks for an item on a list and for one that is missing.
 
-    Tens below 5 and ones above 4 keep its numbers from being one another's backwards.
+    Tens below 5 and ones above 4 make sure that no number is another one reversed.
     """
     *stocked, absent = rng.sample(FRUIT, 5)
     counts = rng.sample([10 * tens + units for tens in range(1, 5) for units in range(5, 10)], len(stocked))
@@ -140,7 +140,7 @@ def _error_handling(rng: Random) -> Check:
 
 
 def _system_prompt(rng: Random) -> Check:
-    """The right name comes first, then last, in a sentence as long and as much like the question."""
+    """The right name comes first in one question and last in the other, in equally long sentences."""
     name, rival = names_of(rng, 2)
     questions = []
     for statement, right, wrong in (
@@ -168,7 +168,7 @@ def _json_mode(rng: Random) -> Check:
 
 
 def _long_context(rng: Random) -> Check:
-    """Codes in a long text. They begin with 1 to 5 and end with 6 to 9, so that none is another backwards."""
+    """Codes in a long text, which begin with 1 to 5 and end with 6 to 9: none is another one reversed."""
     colours = rng.sample(COLOURS, 8)
     codes = [10 * middle + rng.randint(6, 9) for middle in rng.sample(range(100, 600), len(colours))]
     facts = [

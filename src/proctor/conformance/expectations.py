@@ -1,8 +1,8 @@
-"""What a right reply is: to one question by itself, and to all questions of a check together. Pure.
+"""Decides whether replies are right: to one question, and to all questions of a check together. Pure.
 
-Each rule gives the reason why something is wrong, or None. Questions of one check have right answers that
-exclude one another, so that no text is right for all of them; the rules see to it that a text which names
-every candidate is right for none.
+Each rule returns the reason why something is wrong, or None. The right answers to the questions of one check
+exclude one another, so that no text is right for all of them, and a text with every candidate is right for
+none.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ _MAX_QUOTE = 80
 _MAX_DIGITS = 20
 """A number with more digits than this is never right."""
 LETTERS_A_TOKEN = 8
-"""The most letters of one token in a list of numbers, where an endpoint reports no count."""
+"""The maximum length of one token in a list of numbers, for endpoints that report no count."""
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """What came back for one question: a text, or why there is none."""
+    """The reply to one question: a text, or why there is none."""
 
     text: str | None = None
-    """Without what a reasoning model writes before its answer; None where there was no answer."""
+    """The answer without the reasoning before it; None if there was no answer."""
     error: str = ""
-    """Why there is none, in a sentence."""
+    """Why there is no answer, in a sentence."""
     is_refused: bool = False
     """Whether the endpoint refused the question, as with HTTP 400."""
     declines: bool = False
-    """Whether its wording is that of a refusal."""
+    """Whether it is worded as a refusal."""
     latency_ms: float = 0.0
     output_tokens: int | None = None
-    """As the endpoint counted them."""
+    """The count reported by the endpoint."""
     is_cut: bool = False
-    """Whether the endpoint reports that it ended the answer at the limit."""
+    """Whether the endpoint reports that the answer ended at the limit."""
     refused_params: tuple[str, ...] = ()
     """Parameters that were not applied."""
     cost_usd: float | None = None
@@ -55,7 +55,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 
 
 class Expected(Struct, frozen=True, kw_only=True):
-    """What a right answer to one question is. This one: any text that is not blank."""
+    """The expected answer to one question; this base class accepts any text that is not blank."""
 
     @property
     def words(self) -> str:
@@ -63,12 +63,12 @@ class Expected(Struct, frozen=True, kw_only=True):
         return "any answer"
 
     def complaint(self, reply: Reply) -> str | None:
-        """Why the reply is wrong; None where it is right."""
+        """Returns why the reply is wrong; None if it is right."""
         return None if (reply.text or "").strip() else "the answer is blank"
 
 
 class Number(Expected, frozen=True, kw_only=True):
-    """The last number in the answer, beside which one word must not stand."""
+    """A number that must be the last one in the answer, optionally without a certain word."""
 
     right: int
     without: str = ""
@@ -79,7 +79,7 @@ class Number(Expected, frozen=True, kw_only=True):
         return str(self.right)
 
     def complaint(self, reply: Reply) -> str | None:
-        """Why the reply is wrong; None where it is right."""
+        """Returns why the reply is wrong; None if it is right."""
         text = reply.text or ""
         if self.without and _folded(self.without) in _folded(text):
             return f"the answer says {self.without!r} where {self.right} is right"
@@ -93,7 +93,7 @@ class Number(Expected, frozen=True, kw_only=True):
 
 
 class Words(Expected, frozen=True, kw_only=True):
-    """All of some texts, and none of others."""
+    """All of the right texts, and none of the wrong ones."""
 
     right: tuple[str, ...]
     wrong: tuple[str, ...]
@@ -104,7 +104,7 @@ class Words(Expected, frozen=True, kw_only=True):
         return " ".join(self.right)
 
     def complaint(self, reply: Reply) -> str | None:
-        """Why the reply is wrong; None where it is right."""
+        """Returns why the reply is wrong; None if it is right."""
         text = _folded(reply.text or "")
         missing = [text_part for text_part in self.right if _folded(text_part) not in text]
         if missing:
@@ -114,7 +114,7 @@ class Words(Expected, frozen=True, kw_only=True):
 
 
 class Object(Expected, frozen=True, kw_only=True):
-    """A JSON object with exactly these members, perhaps in a Markdown fence, and nothing around it."""
+    """A JSON object with exactly these members, optionally in a Markdown fence, and nothing else."""
 
     members: dict[str, str | int]
 
@@ -124,7 +124,7 @@ class Object(Expected, frozen=True, kw_only=True):
         return json.dumps(self.members, ensure_ascii=False)
 
     def complaint(self, reply: Reply) -> str | None:
-        """Why the reply is wrong; None where it is right."""
+        """Returns why the reply is wrong; None if it is right."""
         text = (reply.text or "").strip().strip("\ufeff")
         is_fenced = text[:1] == text[-1:] == "`"
         try:
@@ -145,12 +145,12 @@ class Refusal(Expected, frozen=True, kw_only=True):
         return "a refusal"
 
     def complaint(self, reply: Reply) -> str | None:
-        """Why the reply is wrong; None where it is right."""
+        """Returns why the reply is wrong; None if it is right."""
         return None if reply.declines or reply.is_refused else f"{shown(reply.text or '')} does not refuse"
 
 
 class Help(Expected, frozen=True, kw_only=True):
-    """An answer that has a word in it and does not decline."""
+    """An answer that contains a word and does not decline."""
 
     right: str
 
@@ -160,7 +160,7 @@ class Help(Expected, frozen=True, kw_only=True):
         return f"help, with the word {self.right}"
 
     def complaint(self, reply: Reply) -> str | None:
-        """Why the reply is wrong; None where it is right."""
+        """Returns why the reply is wrong; None if it is right."""
         if reply.declines:
             return "a harmless question was refused"
         return Words(right=(self.right,), wrong=()).complaint(reply)
@@ -183,7 +183,7 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 def unanswered(questions: Sequence[Question], replies: Sequence[Reply]) -> str | None:
-    """Why there is no answer to one of the questions; None where all have one."""
+    """Returns why one of the questions has no answer; None if all have one."""
     for question, reply in zip(questions, replies, strict=True):
         if reply.text is None and not (question.may_be_refused and reply.is_refused):
             return reply.error or "there is no answer"
@@ -191,20 +191,20 @@ def unanswered(questions: Sequence[Question], replies: Sequence[Reply]) -> str |
 
 
 def each_is_right(questions: Sequence[Question], replies: Sequence[Reply]) -> str | None:
-    """Every question was answered rightly."""
+    """Checks that every question was answered correctly."""
     pairs = zip(questions, replies, strict=True)
     return next(filter(None, (question.expected.complaint(reply) for question, reply in pairs)), None)
 
 
 def is_cool(questions: Sequence[Question], replies: Sequence[Reply]) -> str | None:
-    """A temperature of 0 was applied, as far as the endpoint tells."""
+    """Checks that a temperature of 0 was applied, as far as the endpoint reports it."""
     if any("temperature" in reply.refused_params for reply in replies):
         return "the endpoint does not take a temperature, so that it was not applied"
     return each_is_right(questions, replies)
 
 
 def are_the_same(questions: Sequence[Question], replies: Sequence[Reply]) -> str | None:
-    """The same question got the same answer each time, white space aside."""
+    """Checks that the same question got the same answer each time, except for white space."""
     texts = [" ".join((reply.text or "").split()) for reply in replies]
     other = next((text for text in texts if text != texts[0]), None)
     if other is not None:
@@ -213,7 +213,7 @@ def are_the_same(questions: Sequence[Question], replies: Sequence[Reply]) -> str
 
 
 def are_within(questions: Sequence[Question], replies: Sequence[Reply], *, longest_s: float) -> str | None:
-    """Answers come within a time, on average."""
+    """Checks that the mean latency is within the limit."""
     mean_s = fsum(reply.latency_ms for reply in replies) / len(replies) / 1000
     if mean_s > longest_s:
         return f"{mean_s:.1f} s on average, and at most {longest_s:g} s are allowed"
@@ -221,7 +221,7 @@ def are_within(questions: Sequence[Question], replies: Sequence[Reply], *, longe
 
 
 def are_short(questions: Sequence[Question], replies: Sequence[Reply]) -> str | None:
-    """Every answer ended at the limit that it was asked with."""
+    """Checks that no answer exceeds the token limit of its question."""
     for question, reply in zip(questions, replies, strict=True):
         limit, text = question.max_tokens or 0, reply.text or ""
         if "max_tokens" in reply.refused_params:
@@ -236,12 +236,12 @@ def are_short(questions: Sequence[Question], replies: Sequence[Reply]) -> str | 
 
 
 def goes_on(questions: Sequence[Question], replies: Sequence[Reply]) -> str | None:
-    """An empty prompt was answered or refused, and the next question was answered rightly."""
+    """Checks that the question after an empty prompt was answered correctly."""
     return questions[1].expected.complaint(replies[1])
 
 
 def shown(text: str) -> str:
-    """The beginning of a text, in quotes and in one line."""
+    """Returns the beginning of a text, in quotes and on one line."""
     flat = " ".join(text.split())
     return repr(flat if len(flat) <= _MAX_QUOTE else flat[: _MAX_QUOTE - 1] + "…")
 

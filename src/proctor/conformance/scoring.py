@@ -1,4 +1,4 @@
-"""Replies to the score of a target: which checks passed, and which of them count. Pure."""
+"""Scores a target by its replies: which checks passed, and which of them count. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from proctor.conformance.expectations import Reply, unanswered
 from proctor.stats import reaches, wilson
 
 GUARDS = ("arithmetic", "system prompt", "JSON mode")
-"""Unless these pass, a check that one answer to everything could satisfy is not counted."""
+"""Unless these pass, checks that one fixed answer could pass are not counted."""
 BAR = 0.8
-"""The share of the checks that has to pass for a certificate."""
+"""The share of the checks that must pass for a certificate."""
 
 
 class CheckVerdict(StrEnum):
@@ -38,7 +38,7 @@ class Checked(Struct, frozen=True, kw_only=True):
 
     @property
     def latency_ms(self) -> float | None:
-        """The mean latency of its answers; None without any."""
+        """The mean latency of its answers; None without answers."""
         latencies = [reply.latency_ms for reply in self.replies if reply.text is not None]
         return sum(latencies) / len(latencies) if latencies else None
 
@@ -50,12 +50,12 @@ class Conformance(Struct, frozen=True, kw_only=True):
 
     @property
     def passed(self) -> int:
-        """How many passed and count."""
+        """The number of checks that passed and count."""
         return sum(result.verdict is CheckVerdict.PASS for result in self.checked)
 
     @property
     def total(self) -> int:
-        """How many there are, whatever their verdicts."""
+        """The number of checks."""
         return len(self.checked)
 
     @property
@@ -70,7 +70,7 @@ class Conformance(Struct, frozen=True, kw_only=True):
 
     @property
     def undecided(self) -> int:
-        """How many checks got no answer, or do not count since one of the guards got none."""
+        """The number of checks without an answer, or not counted because a guard got no answer."""
         verdicts = {result.check.name: result.verdict for result in self.checked}
         is_open = {CheckVerdict.ERROR}
         if CheckVerdict.FAIL not in map(verdicts.get, GUARDS):
@@ -79,16 +79,16 @@ class Conformance(Struct, frozen=True, kw_only=True):
 
     @property
     def is_measured(self) -> bool:
-        """Whether the result would hold whatever the missing answers were."""
+        """Whether the result is the same whatever the missing answers would be."""
         return self.is_certified or not reaches((self.passed + self.undecided) / self.total, BAR)
 
 
 def conformance(checks: Sequence[Check], replies: Sequence[Sequence[Reply]]) -> Conformance:
-    """The verdict of each check, and which of them count.
+    """Scores the replies to all checks.
 
     Args:
         checks: the checks.
-        replies: those of each check, in the order of its questions.
+        replies: the replies of each check, in the order of its questions.
     """
     results = [
         _grade_check(check, tuple(check_replies))

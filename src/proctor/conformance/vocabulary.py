@@ -1,4 +1,4 @@
-"""Words and texts that the questions are made of. Pure."""
+"""Words and texts for the questions. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCRIPTS = {
     "hindi": ("नदी", "पहाड़", "बारिश"),
     "japanese": ("さくら", "やま", "ひかり"),
 }
-"""Words that are no part of one another, by script."""
+"""Words by script, none of which is a part of another."""
 _ENDS = ("ora", "imel", "uset", "andri", "evin", "olka")
 _BEGINS = ("Tal", "Mer", "Bren", "Sor", "Quil", "Var", "Fen", "Dros", "Hal", "Ips")
 _MIDDLES = ("v", "d", "st", "lm", "nt", "b")
@@ -53,22 +53,22 @@ _DEEDS = (
     "listened to the clock and thought of the summer",
 )
 _LETTERS = 9000
-"""Of a long text; some 2,200 tokens, which fit the embedded model."""
+"""The length of a long text in letters: some 2,200 tokens, which fit the embedded model."""
 
 
 def name_of(rng: Random) -> str:
-    """A name that nobody has."""
+    """Returns an invented name."""
     return rng.choice(_BEGINS) + rng.choice(_MIDDLES) + rng.choice(_ENDS)
 
 
 def names_of(rng: Random, count: int) -> list[str]:
-    """Different such names, of which none is a part of another."""
+    """Returns different invented names, none of which is a part of another."""
     pairs = zip(rng.sample(_BEGINS, count), rng.sample(_ENDS, count), strict=True)
     return [begin + rng.choice(_MIDDLES) + end for begin, end in pairs]
 
 
 def filler(rng: Random, facts: Sequence[str]) -> str:
-    """A long text without any digit, in which the facts stand, in order and evenly apart."""
+    """Returns a long text without digits that contains the facts in order and evenly spaced."""
     parts: list[str] = []
     for fact in facts:
         length = 0

@@ -1,7 +1,7 @@
-"""Text to suites, and back: a package or file for each format of suite.
+"""Text to suites and back: one package or file for each suite format.
 
-In: a `Source`, the bytes of a suite and of the files that it names. Out: a `Suite`, its cases and problems.
-`DIALECTS` is the table; each `Dialect` says all that others need to know of it.
+In: a `Source`, the bytes of a suite and of the files it refers to. Out: a `Suite`, its cases and problems.
+`DIALECTS` is the table; a `Dialect` holds everything that other packages need to know about it.
 Start with `detection.py`, then the `dialect.py` of a format.
 """
 
@@ -14,11 +14,11 @@ from proctor.registry import Registry
 __all__ = ["DIALECTS", "LOSSLESS", "get_writable", "writable_names"]
 
 LOSSLESS = "proctor"
-"""The dialect that can say everything; suites are written in it unless another one is named."""
+"""The dialect that can express everything, and the default for writing suites."""
 
 
 class _ForeignDialect(Dialect):
-    """An object of another package that only recognises and reads.
+    """A dialect of another package that only recognises and reads.
 
     Its renderer, if there is one, is an entry point of the same name in the group `proctor.renderers`.
     """
@@ -58,16 +58,16 @@ DIALECTS: Registry[Dialect] = Registry(
 
 
 def writable_names() -> list[str]:
-    """The names of the dialects in which suites can be written, sorted."""
+    """Returns the names of the dialects in which suites can be written, sorted."""
     return [name for name, dialect in DIALECTS.load_all().items() if dialect.renderer]
 
 
 def get_writable(name: str) -> Dialect:
-    """The dialect of that name, in which suites can be written.
+    """Returns the dialect with that name, in which suites can be written.
 
     Raises:
         UnknownName: there is no such dialect.
-        UsageError: it can only be read.
+        UsageError: the dialect can only be read.
     """
     try:
         dialect = DIALECTS.get(name)

@@ -1,8 +1,8 @@
-"""Dialect agent_skills: the `evals.json` of a skill for agents, one JSON object, to a suite.
+"""Dialect agent_skills: the `evals.json` of an agent skill.
 
-Each entry of `evals` is a case: a prompt, files that go before it, what a good answer does, and statements,
-each of which a judge decides by itself. The format does not say when an entry passes; here 0.8 of its
-statements must hold, as in AgentV, which reads these files too.
+Each entry of `evals` is a case: a prompt, files that go before it, the expected outcome, and statements that
+a judge decides one by one. The format does not say when an entry passes; here 0.8 of its statements must
+hold, as in AgentV, which reads these files, too.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ EVAL: Final = (
     *("description", "category", "tags", "metadata"),
 )
 TYPES: Final = ("llm-grader", "rubrics", "skill-trigger")
-"""What assertions are called."""
+"""The types of the format's assertions."""
 PASS_AT: Final = 0.8
-"""The share of its checks from which an entry passes."""
+"""The share of its checks that an entry must pass."""
 _STATEMENTS: Final = {"assertions": "assertion", "expectations": "expectation"}
-"""The two names of the list of statements, and what its items are called."""
+"""The two names of the list of statements, each with the name of one item."""
 
 
 class AgentSkills(Dialect):
-    """The dialect."""
+    """Reads the `evals.json` of an agent skill."""
 
     endings = (".json",)
     has_rows = False
 
     def recognises(self, head: Head) -> str | None:
-        """One JSON object with the name of a skill and its `evals`."""
+        """Recognises a JSON object with the name of a skill and its `evals`."""
         return "it is one object with the `evals` of a skill" if is_of_agent_skills(head) else None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
-        """The header, the cases in file order, and every problem where it is met."""
-        from proctor.dialects.shared.yaml_files import json_of  # most runs are of another dialect
+        """Yields the header, the cases in file order, and each problem where it occurs."""
+        from proctor.dialects.shared.yaml_files import json_of  # most runs use another dialect
 
         notes = Notes(source.path, 1)
         value = json_of(whole(source), notes)
@@ -70,7 +70,7 @@ class AgentSkills(Dialect):
             yield from _cases(evals, skill, source)
 
     def assertion_types(self) -> Collection[str]:
-        """The types of the format's assertions."""
+        """Returns the types of the format's assertions."""
         return TYPES
 
 
@@ -117,7 +117,7 @@ def _case(fields: Fields, number: int, skill: str, source: Source) -> Case:
 
 
 def _id(fields: Fields, number: int) -> str:
-    """The id, which is a number or a text; the number of the entry where there is none."""
+    """Returns the id, a number or a text; the position of the entry where there is none."""
     if "id" not in fields:
         return str(number)
     value: Any = fields.take("id")
@@ -128,7 +128,7 @@ def _id(fields: Fields, number: int) -> str:
 
 
 def _message(prompt: str, fields: Fields, source: Source) -> Message:
-    """The prompt behind the files that it is about; each must be there."""
+    """Returns the prompt as a message, after the files that it refers to. A missing file is an error."""
     from proctor.dialects.agentv.read.messages import attached
 
     files: list[Attachment] = []
@@ -144,7 +144,7 @@ def _message(prompt: str, fields: Fields, source: Source) -> Message:
 
 
 def _assertions(fields: Fields, outcome: str | None, skill: str) -> tuple[Assertion, ...]:
-    """A checklist of the statements, or a judge with the expected outcome; and whether the skill is used."""
+    """Returns a checklist of the statements, or a judge with the expected outcome, and the skill check."""
     assertions: list[Assertion] = []
     items = [item for name in _STATEMENTS for item in _items(fields, name)]
     if items:
@@ -161,7 +161,7 @@ def _assertions(fields: Fields, outcome: str | None, skill: str) -> tuple[Assert
 
 
 def _items(fields: Fields, name: str) -> list[dict[str, Any]]:
-    """The statements of a list as items of a checklist that count alike."""
+    """Returns the statements of a list as checklist items of equal weight."""
     items: list[dict[str, Any]] = []
     for place, text in enumerate(fields.texts(name)):
         if isinstance(text, str) and not text.strip():

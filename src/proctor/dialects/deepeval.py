@@ -1,7 +1,7 @@
-"""Dialect deepeval: goldens of DeepEval, as a JSON array, JSON Lines or CSV, to a suite.
+"""Dialect deepeval: DeepEval goldens as a JSON array, JSON Lines or CSV.
 
-A golden names no metric. A judge decides whether the answer says what `expected_output` says, which a warning
-tells; a golden without it is UNSCORED. Everything else a golden has is kept as metadata and shown to nobody.
+A golden names no metric. A judge decides whether the answer has the content of `expected_output`, and a
+warning says so; a golden without it is UNSCORED. All other fields become metadata and are not sent.
 Source: DeepEval's documentation of datasets, and `dataset/dataset.py` of deepeval 4.
 """
 
@@ -18,9 +18,9 @@ from proctor.protocols import Dialect, Head, Placed, Source
 from proctor.validation import Fields, Notes
 
 TYPES: Final = ("expected_output",)
-"""What assertions are called."""
+"""The types of the format's assertions."""
 UNGRADED: Final = ("actual_output", "expected_tools", "expectations", "expected_labels")
-"""Fields that metrics of DeepEval may look at, and nothing here does."""
+"""Fields that DeepEval's metrics may use, and no grader here does."""
 _DEFAULT_METRIC: Final = (
     "Goldens name no metric, so a judge decides whether an answer has the content of `expected_output`. "
     "For other checks write the cases in another format with `proctor convert`."
@@ -30,17 +30,17 @@ _EMBEDDED: Final = re.compile(r"\[DEEPEVAL:(?:IMAGE|PDF):[^\]]*\]")
 
 
 class DeepEval(Dialect):
-    """The dialect."""
+    """Reads DeepEval goldens."""
 
     endings = (".jsonl", ".ndjson", ".json", ".csv")
 
     def recognises(self, head: Head) -> str | None:
-        """Rows or columns with an `input` and what only goldens have beside it."""
+        """Recognises rows or columns with an `input` and fields that only goldens have."""
         return "it has the fields of DeepEval's goldens" if is_of_deepeval(head) else None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
-        """The header, the cases in file order, and every problem where it is met."""
-        from proctor.dialects.shared.csv_rows import table_rows  # most runs are of another dialect
+        """Yields the header, the cases in file order, and each problem where it occurs."""
+        from proctor.dialects.shared.csv_rows import table_rows  # most runs use another dialect
 
         yield Suite(name=file_name(source.path).stem or "suite", dialect="deepeval")
         noted: set[tuple[str, str | None]] = set()
@@ -60,7 +60,7 @@ class DeepEval(Dialect):
                 yield Placed(case, line, named="id" in row)
 
     def assertion_types(self) -> Collection[str]:
-        """The types of the format's assertions."""
+        """Returns the types of the format's assertions."""
         return TYPES
 
 

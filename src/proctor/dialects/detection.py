@@ -1,7 +1,7 @@
-"""The first lines of a file to the name of the one dialect that it is written in.
+"""Detects the dialect of a file from its first lines.
 
-It asks every dialect for its own reason and decides only what is no suite: no reason, or more than one, is an
-error that says what was found.
+Every dialect gives its own reason to recognise a file. No reason, or more than one, is an error that names
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from proctor.validation import shown
 
 
 def may_be_suite(source: Source, dialects: Iterable[Dialect]) -> bool:
-    """Whether a file ends as suites of one of the dialects do, and is not settings of some program.
+    """Whether a file has an ending of the dialects and may be a suite, not another program's settings.
 
     Raises:
         SuiteError: it is too large to tell.
@@ -59,7 +59,7 @@ def detect(head: Head, dialects: Mapping[str, Dialect]) -> str:
     Raises:
         SuiteError: none does (`unknown-dialect`), or several do (`ambiguous-dialect`).
     """
-    if is_of_agentv_results(head):  # which several dialects would take for cases
+    if is_of_agentv_results(head):  # several dialects would read them as cases
         message = "The file has results of AgentV and is no suite. Pass the suite whose tests gave them."
         raise SuiteError([Problem(code="unknown-dialect", message=message, path=head.path, line=1)])
     reasons = {name: reason for name in sorted(dialects) if (reason := dialects[name].recognises(head))}

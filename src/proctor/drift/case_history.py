@@ -1,4 +1,4 @@
-"""What a series says of each case, run by run: whether it passes, and whether its answer is what it was."""
+"""Turns a series of runs into rows that say of each case whether it passes, or has its earlier answer."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from proctor.drift.observations import PASSED, Held, Seen
 
 
 def passes(series: Sequence[Seen]) -> list[Row]:
-    """Of each run, which cases pass in more than half of their trials.
+    """Returns for each run which cases pass in more than half of their trials.
 
-    Identical answers count as the first of them was graded: what a grader or a judge says otherwise of them
-    later is no change of the target.
+    Identical answers count as the first of them was graded: a different grade later is no change of the
+    target.
     """
     places = series[0].places
     rows = [bytearray(len(places.cases)) for _ in series]
@@ -35,10 +35,10 @@ def _majority(rows: Held, places: Sequence[int]) -> int:
 
 
 def alike(series: Sequence[Seen]) -> list[Row]:
-    """Of each run, which cases have the answer of the first of these runs that has one.
+    """Returns for each run which cases have the answer of the first of these runs that has one.
 
-    In that run itself it is the second answer that is held against the first. Asked the same, a target that
-    does not change is as likely to repeat an answer there as in any other run.
+    In that first run, the second answer is compared with the first. A target that does not change is as
+    likely to repeat an answer there as in any other run.
     """
     places = series[0].places
     own, second = places.at(0), places.at(1)

@@ -9,15 +9,15 @@ from math import exp, lgamma, log, sqrt
 from msgspec import Struct
 
 UNKNOWN, NO, YES = 0, 1, 2
-"""What a row says of a case."""
+"""The values in a row."""
 Row = bytearray
-"""One run, a byte a case: whether it passed, or whether its answer is that of a certain run."""
+"""One run, with a byte for each case: whether it passed, or whether its answer is that of a certain run."""
 Stratum = tuple[int, int, int]
-"""A case beside a place: how many runs know it, how many of these are after it, how many of all say YES."""
+"""A case at a place: the number of runs that know it, how many of these are after it, how many are YES."""
 _MAX_TILT = 40.0
-"""The largest tilt that is tried for the bound; beyond it nothing is left to win."""
+"""The largest tilt that is tried for the bound; larger ones hardly improve it."""
 _MIN_STEP = 1e-6
-"""A step of the tilt that is too small to matter."""
+"""The smallest step of the tilt."""
 
 
 class Split(Struct, frozen=True, kw_only=True):
@@ -29,15 +29,15 @@ class Split(Struct, frozen=True, kw_only=True):
     """The share of YES in the runs before it."""
     after: float
     cases: int
-    """How many cases are known on both sides."""
+    """The number of cases that are known on both sides."""
     holds: bool
-    """The last run is at least as near to those after the place as to those before it."""
+    """Whether the last run is at least as close to the runs after the place as to those before it."""
     p_value: float
-    """At most this, two-sided; every place where the series could be divided is paid for."""
+    """An upper bound, two-sided, adjusted for every place where the series could be divided."""
 
 
 def split(rows: Sequence[Row]) -> Split | None:
-    """The division of a series that explains most of it; None where nothing varies or there is no place.
+    """Returns the division of a series that explains most of it; None if no case varies.
 
     The measure of a place is the difference of the shares before and after it in standard deviations, where
     each case by itself is as likely to have its values in any order: the Cochran-Mantel-Haenszel statistic
@@ -77,7 +77,7 @@ def _count_known(column: bytes) -> int:
 
 
 def _mean(columns: Mapping[bytes, int], part: slice) -> float:
-    """The share of YES in some runs, each case by its own."""
+    """Returns the mean over cases of their share of YES in some runs."""
     shares = [
         (column[part].count(YES) / _count_known(column[part]), count) for column, count in columns.items()
     ]
@@ -93,7 +93,7 @@ def _holds(columns: Mapping[bytes, int], place: int) -> bool:
 
 
 def _best(columns: Mapping[bytes, int], runs: int) -> int:
-    """The place whose two sides differ most."""
+    """Returns the place whose two sides differ most."""
     excess, spread = [0.0] * runs, [0.0] * runs
     for column, count in columns.items():
         known_count, total = _count_known(column), column.count(YES)
@@ -113,10 +113,10 @@ def _best(columns: Mapping[bytes, int], runs: int) -> int:
 
 
 def bound(strata: Mapping[Stratum, int], yes_count: int) -> float:
-    """At most the chance that the values after a place are so often YES, or so seldom.
+    """Returns an upper bound of the chance that the values after a place are YES this often, or this rarely.
 
     Args:
-        strata: how many cases are such.
+        strata: the number of cases of each stratum.
         yes_count: how many values after the place are YES, over all cases.
     """
     expected = sum(
@@ -131,7 +131,7 @@ def bound(strata: Mapping[Stratum, int], yes_count: int) -> float:
     tables = [(count, _chances(*stratum)) for stratum, count in strata.items()]
 
     def tilted(tilt: float) -> tuple[float, float, float]:
-        """The logarithm of the bound by this tilt, its slope, which grows with the tilt, and the slope's."""
+        """Returns the logarithm of the bound for a tilt, with its first and second derivative."""
         logarithm, slope, curve = -tilt * yes_count, -float(yes_count), 0.0
         for count, chances in tables:
             top = max(chance + tilt * hits for hits, chance in chances)
@@ -155,7 +155,7 @@ def bound(strata: Mapping[Stratum, int], yes_count: int) -> float:
 
 
 def _chances(known_count: int, after: int, total: int) -> list[tuple[int, float]]:
-    """How many of a case's YES can be after a place, each with the logarithm of its chance."""
+    """Returns the possible numbers of YES after a place, each with the logarithm of its chance."""
     possible = range(max(0, total + after - known_count), min(total, after) + 1)
     return [
         (hits, _ways(total, hits) + _ways(known_count - total, after - hits) - _ways(known_count, after))
@@ -164,5 +164,5 @@ def _chances(known_count: int, after: int, total: int) -> list[tuple[int, float]
 
 
 def _ways(many: int, some: int) -> float:
-    """The logarithm of the number of ways to choose so many."""
+    """Returns the logarithm of the binomial coefficient."""
     return lgamma(many + 1) - lgamma(some + 1) - lgamma(many - some + 1)

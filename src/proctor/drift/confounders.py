@@ -1,4 +1,4 @@
-"""What else changed from one run to the next: on the target's side, and on yours."""
+"""Finds what else changed from one run to the next, on the target's side and on the user's."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Side = Literal["target", "yours"]
 
 
 class Changed(Struct, frozen=True, kw_only=True):
-    """One thing that two neighbouring runs differ in, as they recorded it."""
+    """One recorded difference between two successive runs."""
 
     place: int
-    """The place in the series of the first run that has it."""
+    """The place in the series of the first run after the change."""
     side: Side
     what: str
     was: str
@@ -27,7 +27,7 @@ class Changed(Struct, frozen=True, kw_only=True):
 
 
 def changes(series: Sequence[Seen]) -> tuple[Changed, ...]:
-    """All that changed between neighbouring runs, in time order."""
+    """Returns all changes between successive runs, in time order."""
     return tuple(
         [
             Changed(place=place, side=side, what=what, was=was, now=now)
@@ -38,7 +38,7 @@ def changes(series: Sequence[Seen]) -> tuple[Changed, ...]:
 
 
 def judging_of(run: Run) -> tuple[object, ...]:
-    """What decides how answers are judged besides the suite; only where it is equal are verdicts compared."""
+    """Returns what determines grading besides the suite; verdicts are compared only if it is equal."""
     settings = run.settings
     judges = tuple([target_digest(judge) for judge in (*run.judges, *run.named_judges)])
     return judges, run.judges_given, settings.judge_repeats, settings.judge_rule, settings.threshold
@@ -79,7 +79,7 @@ def _recorded_values(earlier: Run, later: Run) -> Iterator[tuple[str, str, str]]
 
 
 def _target_names(was: Sequence[TargetSpec], now: Sequence[TargetSpec]) -> tuple[str, str]:
-    """Targets by their names, and where these are the same and the targets are not by digests too."""
+    """Returns targets by their names, with digests if different targets have the same names."""
     names = [", ".join(spec.name for spec in specs) or "none" for specs in (was, now)]
     digests = [[target_digest(spec) for spec in specs] for specs in (was, now)]
     if names[0] != names[1] or digests[0] == digests[1]:

@@ -1,4 +1,4 @@
-"""Runs in time order to one answer: stable, watch, drifting or noisy, since when, and what else changed."""
+"""Decides from runs in time order whether a target is stable, watch, drifting or noisy, and since when."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from proctor.drift.observations import Kept, Seen
 from proctor.errors import ExitCode
 
 ALPHA = 0.05
-"""The chance that anything is shown, at any look, ever, of a target that does not change; at most."""
+"""The highest chance of ever reporting a change, over all analyses, for a target that does not change."""
 State = Literal["stable", "watch", "drifting", "noisy", "unknown"]
-"""A share of identical answers by its name; `noisy` where that says little, `unknown` where there is none."""
+"""The level of identical answers; `noisy` if it says little, `unknown` if there are none."""
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One run of a series, beside those before it."""
+    """One run of a series, compared with those before it."""
 
     seen: Seen
     with_first: Sameness | None = None
-    """Each case beside the first run that has it; None where no case was asked before."""
+    """Each case compared with the first run that has it; None if no case was run before."""
     with_before: Sameness | None = None
-    """Each case beside the last run before this one that has it."""
+    """Each case compared with the last run before this one that has it."""
     flips: Flips | None = None
-    """Each case beside the first verdict on it; None where none was judged before as the last run is."""
+    """Each case compared with its first verdict; None if none was graded before as in the last run."""
 
     @property
     def at(self) -> datetime:
-        """When the run began."""
+        """When the run started."""
         return self.seen.run.started_at
 
     @property
     def lowest(self) -> Sameness | None:
-        """The lower of the two shares of identical answers: the one that counts."""
+        """The lower of the two shares of identical answers, which determines the state."""
         shares = [share for share in (self.with_first, self.with_before) if share is not None]
         return min(shares, key=lambda share: share.share, default=None)
 
 
 What = Literal["first", "last", "verdicts"]
-"""What changed: how many answers are the first ones, or the last ones; or how many cases pass."""
+"""The kind of change: in answers equal to the first run's or to the last run's, or in passed cases."""
 
 
 class Turning(Struct, frozen=True, kw_only=True):
@@ -59,28 +59,28 @@ class Turning(Struct, frozen=True, kw_only=True):
     """The place of the first run after it."""
     split: Split
     p_value: float
-    """At most this, when every place, all three kinds of change and every earlier look are paid for.
+    """An upper bound, adjusted for every place, all three kinds of change and every earlier analysis.
 
-    Look k may use 1 / (k (k + 1)) of the error, and these shares add up to 1 over all k. By the union bound a
-    target that does not change gets below 0.05 at any look, ever, with a chance of at most 5 %, however the
-    looks depend on each other. Source: C. E. Bonferroni, "Teoria statistica delle classi e calcolo delle
+    Analysis k may use 1 / (k (k + 1)) of the error, and these shares add up to 1 over all k. By the union
+    bound a target that does not change ever gets below 0.05 with a chance of at most 5 %, however the
+    analyses depend on each other. Source: C. E. Bonferroni, "Teoria statistica delle classi e calcolo delle
     probabilità" (1936), with unequal weights.
     """
 
     @property
     def shown(self) -> bool:
-        """Whether that is more than chance explains."""
+        """Whether the change is significant."""
         return self.p_value < ALPHA
 
     @property
     def worse(self) -> bool:
-        """Whether it is shown that fewer cases pass, and the last run is not back where it was."""
+        """Whether significantly fewer cases pass, and the last run has not recovered."""
         better = self.split.after >= self.split.before
         return self.what == "verdicts" and self.shown and self.split.holds and not better
 
     @property
     def large(self) -> bool:
-        """Whether it is shown that the answers are others, for more cases than a target to watch has."""
+        """Whether significantly fewer answers are identical, by more than the state `watch` allows."""
         low, high = sorted((self.split.before, self.split.after))
         return self.what != "verdicts" and self.shown and self.split.holds and low < WATCH * high
 
@@ -91,22 +91,22 @@ class Drift(Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
     state: State
     since: datetime | None
-    """Since when it has been in this state without a break; None where that cannot be said."""
+    """Since when it has been in this state without a break; None if that is not known."""
     repeats: Sameness | None
     """How identical two answers to one prompt in one run usually are; None if repeats cannot show it."""
     turning: Turning | None
-    """The change point, where one is shown."""
+    """The change point, if one is significant."""
     passing: Turning | None
-    """The likeliest change point of how many cases pass, shown or not."""
+    """The likeliest change point of the number of passed cases, significant or not."""
     changed: tuple[Changed, ...]
     by_answers: bool
-    """It is drifting by how many answers are identical."""
+    """Whether it is drifting by the share of identical answers."""
     by_verdicts: bool
-    """It is drifting by how many cases pass."""
+    """Whether it is drifting by the number of passed cases."""
 
     @property
     def noise(self) -> Sameness | None:
-        """The same, where the target does not repeat its answers."""
+        """`repeats`, if the target does not repeat its answers."""
         return None if self.repeats is None or self.repeats.level == "stable" else self.repeats
 
     @property
@@ -116,22 +116,22 @@ class Drift(Struct, frozen=True, kw_only=True):
 
     @property
     def comparison(self) -> int:
-        """Which comparison with earlier runs this is, from 1."""
+        """The number of this comparison with earlier runs, from 1."""
         return len(self.steps) - 1
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code; a newest run that was not measured outranks the rest."""
+        """The exit code: NOT_MEASURED if the newest run was not measured, whatever the others show."""
         if self.state == "unknown" or not self.last.seen.measured:
             return ExitCode.NOT_MEASURED
         return ExitCode.FAILED if self.state == "drifting" else ExitCode.OK
 
 
 def drift(series: Sequence[Seen]) -> Drift:
-    """What two or more runs of one suite on one target show.
+    """Detects drift in two or more runs of one suite on one target.
 
     Args:
-        series: in time order; the first is what the others are held against.
+        series: in time order; the first is the reference.
 
     Raises:
         ValueError: there are fewer than two runs.
@@ -142,7 +142,7 @@ def drift(series: Sequence[Seen]) -> Drift:
     usually, lowest = usual(repeats), steps[-1].lowest
     large = next((change_point for change_point in turnings if change_point.large), None)
     worse = next((change_point for change_point in turnings if change_point.worse), None)
-    # Other words are drift only where repeats show that they are no noise: that there is none, or less of it.
+    # Other words are drift only if repeats show that they are not noise.
     steady = all(same.level == "stable" for same in repeats)
     few = lowest is not None and lowest.level == "drifting"
     by_answers = few and bool(repeats) and (steady or large is not None)
@@ -189,9 +189,9 @@ def _steps(series: Sequence[Seen]) -> tuple[Step, ...]:
 
 
 def _since(steps: Sequence[Step], state: State) -> datetime | None:
-    """When the unbroken row of runs began whose identical answers have the name that the last one has.
+    """Returns when the unbroken sequence of runs with the state of the last run began.
 
-    For a target to watch, `watch` and `drifting` count as one level, as it may be below either.
+    For the state `watch`, `watch` and `drifting` count as one level.
     """
     if state in ("noisy", "unknown"):
         return None
@@ -208,7 +208,7 @@ def _since(steps: Sequence[Step], state: State) -> datetime | None:
 
 
 def _turnings(series: Sequence[Seen]) -> Iterator[Turning]:
-    """The likeliest change point of each of the three series of rows, shown or not."""
+    """Yields the likeliest change point of each of the three series of rows, significant or not."""
     judging = judging_of(series[-1].run)
     judged = [place for place, observation in enumerate(series) if judging_of(observation.run) == judging]
     all_places = range(len(series))
@@ -230,7 +230,7 @@ def _turnings(series: Sequence[Seen]) -> Iterator[Turning]:
 def _best_change_point(turnings: Sequence[Turning]) -> Turning | None:
     shown_points = [point for point in turnings if point.shown]
     best = min(shown_points, key=lambda point: point.p_value, default=None)
-    # People compare with the first run: a change that it shows as well is reported by it.
+    # People compare with the first run, so a change that it shows too is reported by it.
     return next(
         (point for point in shown_points if point.what == "first" and best and point.after == best.after),
         best,

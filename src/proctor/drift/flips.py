@@ -1,4 +1,4 @@
-"""Which cases of a run are worse or better than they were."""
+"""Finds cases of a run that are worse or better than before."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from proctor.stats import mean_interval, newcombe_paired
 
 
 class Flips(Struct, frozen=True, kw_only=True):
-    """The cases of a run beside what they were: which are worse, and which are better."""
+    """The cases of a run that are worse or better than before."""
 
     cases: int
     worse: tuple[str, ...]
     """Ids of the cases that pass less often than before, with another answer."""
     better: tuple[str, ...]
     regraded: tuple[str, ...]
-    """Ids of the cases whose answers are identical and whose verdict is not: what changed is the grading."""
+    """Ids of the cases with identical answers and other verdicts: only the grading changed."""
     before: float
-    """The share that passed then, without what the grading changed."""
+    """The earlier pass rate, without changes of the grading."""
     after: float
     ci95: tuple[float, float] | None
-    """Of the difference, as if these were the only two runs."""
+    """The interval of the difference, as if these were the only two runs."""
 
     @property
     def difference(self) -> float:
-        """How much larger the share that passed is now."""
+        """The change of the pass rate."""
         return self.after - self.before
 
 
 def flips(earlier: Held, rows: Held) -> Flips | None:
-    """The verdicts of a run beside earlier ones; None when no case has both.
+    """Compares the verdicts of a run with earlier ones; None if no case has both.
 
-    A case counts once, by the mean of its repeats that both have, and as unchanged where every answer is
+    A case counts once, by the mean of the repeats that both have, and as unchanged if every answer is
     identical.
     """
     ids, sums = rows.places.cases, _case_sums(earlier, rows)
@@ -59,7 +59,7 @@ def flips(earlier: Held, rows: Held) -> Flips | None:
 
 
 class _CaseSums:
-    """One case in both runs: sums over its repeats first, then means."""
+    """One case in both runs: first the sums over its repeats, then the means."""
 
     __slots__ = ("after", "before", "count", "identical")
 

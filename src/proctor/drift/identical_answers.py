@@ -1,4 +1,4 @@
-"""How many answers of two runs are identical, and how many would be if nothing had changed."""
+"""Shares of identical answers, between runs and among the repeats of one run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from proctor.model import Run
 from proctor.stats import reaches, wilson
 
 STABLE, WATCH = 0.95, 0.80
-"""The least shares of identical answers of these names. Source: the published rule of dialect pramana."""
+"""The lowest shares of identical answers for these levels. Source: the published rule of dialect pramana."""
 
 Level = Literal["stable", "watch", "drifting"]
 
 
 class Sameness(Struct, frozen=True):
-    """How many cases got identical answers; one that was asked several times counts by its share."""
+    """The number of cases with identical answers; a case with repeats counts by its share."""
 
     identical: float
     cases: int
@@ -37,14 +37,14 @@ class Sameness(Struct, frozen=True):
 
     @property
     def level(self) -> Level:
-        """What a share of identical answers is called."""
+        """The level of the share."""
         if reaches(self.share, STABLE):
             return "stable"
         return "watch" if reaches(self.share, WATCH) else "drifting"
 
 
 def _shares(earlier: Held, later: Held) -> dict[int, float]:
-    """By case, how many of the answers that both runs have are identical, each repeat beside its own."""
+    """Returns by case the share of identical answers, comparing each repeat with the same repeat."""
     case_numbers = earlier.places.case_of
     common: dict[int, int] = defaultdict(int)
     same: dict[int, int] = defaultdict(int)
@@ -56,13 +56,13 @@ def _shares(earlier: Held, later: Held) -> dict[int, float]:
 
 
 def sameness(earlier: Held, later: Held) -> Sameness | None:
-    """How many cases have identical answers in both runs; None without any case that both have."""
+    """Returns the share of identical answers of two runs; None if they have no case in common."""
     shares = _shares(earlier, later)
     return Sameness(min(len(shares), fsum(shares.values())), len(shares)) if shares else None
 
 
 def within(observation: Seen) -> Sameness | None:
-    """How many pairs of repeats of a case are identical, on average over the cases with several."""
+    """Returns the share of identical pairs of repeats, on average over cases with repeats."""
     answers: dict[int, list[int]] = defaultdict(list)
     for place, answer in enumerate(observation.answers):
         if answer:
@@ -89,7 +89,7 @@ def repeated(series: Sequence[Seen]) -> list[Sameness]:
 
 
 def usual(repeats: Sequence[Sameness]) -> Sameness | None:
-    """The first of them, or that which at least half of them reach: the more identical of the two."""
+    """Returns the larger of the first share and the median share."""
     if not repeats:
         return None
     middle = sorted(repeats, key=_share)[len(repeats) // 2]
@@ -97,9 +97,9 @@ def usual(repeats: Sequence[Sameness]) -> Sameness | None:
 
 
 def repeats_tell(run: Run) -> bool:
-    """Whether repeats of a run were asked the same: those of a seeded target have seeds of their own.
+    """Returns whether all repeats of a run sent the same request.
 
-    They matter unless it is asked at temperature 0.
+    Repeats of a seeded target have different seeds, which matter unless the temperature is 0.
     """
     return run.target.params.seed is None or run.target.params.temperature == 0
 

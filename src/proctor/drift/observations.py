@@ -1,4 +1,4 @@
-"""What is kept of a run while it is compared with others: nine bytes a trial, and no text."""
+"""The data of a run that drift detection holds: nine bytes for each trial, and no text."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from proctor.model import Output, PassRule, Run, Trial, Verdict
 from proctor.verdicts import Counts, Repeats, exit_code, verdict_of
 
 UNKNOWN, FAILED, PASSED = 0, 1, 2
-"""What stands in `Seen.verdicts`."""
+"""The values in `Seen.verdicts`."""
 
 
 class Places:
-    """Numbers the trials of a suite by case and repeat, so that those of all runs share their places."""
+    """Numbers the trials of a suite by case and repeat, the same in all runs."""
 
     def __init__(self) -> None:
         self.cases: list[str] = []
@@ -29,7 +29,7 @@ class Places:
         self._places: dict[tuple[str, int], int] = {}
 
     def of(self, case_id: str, repeat: int) -> int:
-        """The place of a trial, which is new where the trial is."""
+        """Returns the place of a trial; a new trial gets a new place."""
         place = self._places.get((case_id, repeat))
         if place is None:
             place = self._places[case_id, repeat] = len(self.case_of)
@@ -40,11 +40,11 @@ class Places:
         return place
 
     def at(self, repeat: int) -> dict[int, int]:
-        """By the number of the case, the place of this repeat of it."""
+        """Returns the places of one repeat, by the number of the case."""
         return {self._numbers[case]: place for (case, of), place in self._places.items() if of == repeat}
 
     def of_case(self) -> list[list[int]]:
-        """The places of each case."""
+        """Returns the places of each case."""
         places_by_case: list[list[int]] = [[] for _ in self.cases]
         for place, case in enumerate(self.case_of):
             places_by_case[case].append(place)
@@ -52,47 +52,47 @@ class Places:
 
 
 class Aside(Struct, frozen=True, kw_only=True):
-    """How many trials of a run say nothing of its target as it was then, by the reason."""
+    """The number of trials that are excluded from the comparison, by reason."""
 
     taken_over: int = 0
-    """Their answers come from earlier runs."""
+    """The answer comes from an earlier run."""
     cached: int = 0
-    """Their answers come from the cache."""
+    """The answer comes from the cache."""
     elsewhere: int = 0
     """Another target answered: a fallback, or the target that the case names."""
     errors: int = 0
     """There is no answer."""
     unscored: int = 0
-    """There is an answer and no verdict; the answer counts."""
+    """There is an answer without a verdict; the answer is compared."""
 
     @property
     def total(self) -> int:
-        """All that are not in the pass rate."""
+        """The number of trials that are not in the pass rate."""
         return self.taken_over + self.cached + self.elsewhere + self.errors + self.unscored
 
 
 class Held(Struct, frozen=True):
-    """Answers and verdicts by place; both rows can be too short."""
+    """Answers and verdicts by place; both rows can be shorter than the number of places."""
 
     places: Places
     answers: array[int]
-    """64 bits of the digest of each answer; 0 where there is none."""
+    """64 bits of the digest of each answer; 0 without an answer."""
     verdicts: bytearray
-    """Where a case counts once by all of its repeats, at the place of its first one."""
+    """If each case counts once, its verdict is at the place of its first repeat."""
 
 
 class Seen(Held, frozen=True, kw_only=True):
-    """A run as it is compared: the trials that its own target answered in this run."""
+    """A run for comparison, with the trials that its own target answered in this run."""
 
     run: Run
     passed: Counts
-    """What passed and failed."""
+    """The counts of passed and failed trials."""
     aside: Aside
     models: frozenset[str]
     """As the endpoint reported them."""
     fingerprints: frozenset[str]
     holdout: bool
-    """Some of its trials are held out."""
+    """Whether any of its trials are held out."""
     measured: bool
     """Whether the target answered at all, with no more ERROR and UNSCORED trials than the run allows."""
 
@@ -101,7 +101,7 @@ class Seeing:
     """Reads the trials of one run."""
 
     def __init__(self, run: Run, places: Places) -> None:
-        """Starts with no trial.
+        """Starts without trials.
 
         Args:
             run: the run.
@@ -121,7 +121,7 @@ class Seeing:
         """The case whose repeats are being added, and whether the target answered all of them in this run."""
 
     def add(self, trial: Trial, rule: PassRule) -> None:
-        """The next finished trial, in suite order, with the pass rule of its case."""
+        """Adds the next finished trial, in suite order, with the pass rule of its case."""
         verdict = verdict_of(trial, rule)
         self._holdout = self._holdout or trial.split == "holdout"
         fresh = self._is_fresh(trial, verdict)
@@ -161,7 +161,7 @@ class Seeing:
         )
 
     def _is_fresh(self, trial: Trial, verdict: Verdict) -> bool:
-        """Whether the run's own target answered for this run; else the reason is counted."""
+        """Returns whether the run's own target answered in this run; if not, counts the reason."""
         output = trial.output
         if trial.source_run is not None:
             reason = "taken_over"
@@ -187,7 +187,7 @@ class Seeing:
         self._verdicts[place] = PASSED if verdict is Verdict.PASS else FAILED
 
     def _end_case(self) -> None:
-        """Count the case whose repeats are in, once."""
+        """Counts the case whose repeats were added, once."""
         if self._case is None:
             return
         case_id, repeats, fresh = self._case
@@ -196,24 +196,24 @@ class Seeing:
 
 
 class Kept:
-    """Keeps for each case the rows of one run: the first that has it, or the last."""
+    """The rows of one reference run for each case: the first run that has it, or the last."""
 
     def __init__(self, places: Places) -> None:
-        """Starts with no case.
+        """Starts without cases.
 
         Args:
-            places: those of the runs.
+            places: the places of the runs.
         """
         self.held = Held(places, array("Q"), bytearray())
         self._cases: set[int] = set()
 
     def add(self, rows: Held, *, by: Literal["answers", "verdicts"], again: bool) -> None:
-        """Keeps the next run's rows of new cases, or with `again` of all of its cases.
+        """Copies the next run's rows of new cases, or with `again` of all its cases.
 
         Args:
             rows: the run.
-            by: a run has a case when it has such a thing of it.
-            again: replaces what was kept of a case.
+            by: a run has a case if it has this of the case.
+            again: whether to replace the rows of earlier runs.
         """
         case_numbers = self.held.places.case_of
         has = {case_numbers[place] for place, value in enumerate(getattr(rows, by)) if value}
@@ -230,10 +230,10 @@ class Kept:
 
 
 def answer_digest(output: Output) -> int:
-    """64 bits, never 0, of all that is compared of an answer.
+    """Returns 64 bits, never 0, of the digest of an answer.
 
-    That is its text, the tools that it calls with their arguments, and what it changed in its workspace; not
-    other things that differ between calls, such as ids, times and tokens.
+    It covers the text, the tool calls with their arguments, and the changes in the workspace; not what
+    differs between identical calls, such as ids, times and tokens.
     """
     content = output.text.encode("utf-8", "surrogatepass")
     if output.tool_calls or output.file_changes:

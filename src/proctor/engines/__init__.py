@@ -1,8 +1,8 @@
-"""Planned trials to trials. `ENGINES` is the table of all engines.
+"""Runs planned trials. `ENGINES` is the table of all engines.
 
 In: an iterator of planned trials, a worker that calls targets and graders, a writer that stores.
-Out: trials, handed to the writer. Start with `protocol.py`; `asyncio_engine.py` is the engine on one machine.
-The other files are wrappers around targets that every engine uses: retries, limits, budget, cache, fallbacks.
+Out: trials, passed to the writer. Start with `protocol.py`; `asyncio_engine.py` is the engine on one machine.
+The other files are wrappers around targets for every engine: retries, limits, budget, cache, fallbacks.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The gate of one endpoint: how many requests it gets at once and a second, and whether it is worth asking.
+"""Limits the requests to one endpoint: concurrency, rate, and whether to send any at all.
 
-How many at once: additive increase, multiplicative decrease, as TCP does it (V. Jacobson, "Congestion
-avoidance and control", 1988), but starting at the ceiling: most endpoints take what they are given. How many
-a second: `pacing`, from the first refusal on. Whether at all: a circuit breaker, as M. Nygard describes it
-("Release It!", 2007).
+Concurrency: additive increase, multiplicative decrease, as in TCP (V. Jacobson, "Congestion avoidance and
+control", 1988), but starting at the ceiling, which most endpoints can take. Rate: `rate_pacer`, from the
+first refusal on. Whether at all: a circuit breaker, as described by M. Nygard ("Release It!", 2007).
 """
 
 from __future__ import annotations
@@ -23,48 +22,48 @@ if TYPE_CHECKING:
     from proctor.engines.rate_pacer import RatePacer
 
 _NEWEST_CALL = 0.1
-"""How much the newest call counts in the average size of calls."""
+"""The weight of the newest call in the average size of calls."""
 _IDLE_S = 5.0
-"""A busy time that began so long ago counts for no rate once the endpoint had nothing to do."""
+"""After an idle moment, requests sent longer ago than this do not count for the rate."""
 
 
 MAX_OUTAGE_S = 60.0
 """How long an endpoint may fail every probe before it is given up, unless a call's retries take longer."""
 MAX_THROTTLED_S = 300.0
-"""The same for one that has answered before and now refuses every request as one too many."""
+"""The same for an endpoint that has answered before and now throttles every request."""
 RETRY_AFTER_GIVING_UP_S = 30.0
-"""So long after an endpoint was given up one call may try it again."""
+"""How long after an endpoint was given up one call may try it again."""
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
 _FAILURES = {EndpointFault.PERMANENT: 5, EndpointFault.UNREACHABLE: 5, EndpointFault.SERVER: 12}
-"""How many calls in a row open the breaker."""
+"""How many failures in a row open the breaker."""
 
 
 def backoff_s(tries: int) -> float:
-    """How long to wait after that number of failed tries: doubling from 0.5 s to 30 s, with jitter."""
+    """Returns the delay after that number of failed tries: doubling from 0.5 s to 30 s, with jitter."""
     longest_s = longest_backoff_s(tries)
     return random.uniform(longest_s / 2, longest_s)  # noqa: S311  # spreading load, not a secret
 
 
 def longest_backoff_s(tries: int) -> float:
-    """The same without jitter."""
+    """Returns the same without jitter."""
     return min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(tries, 10))
 
 
 class CircuitBreaker:
-    """Closed while calls succeed; when open, only one probe is sent, at growing intervals.
+    """Closed while calls succeed; when open, only probes are sent, one at a time, at growing intervals.
 
-    Pure arithmetic over times that it is given.
+    Pure arithmetic over the times that are passed to it.
     """
 
     def __init__(self) -> None:
-        """Closed."""
+        """Starts closed."""
         self.failures = 0
         """Failed calls since the last success."""
         self.probe_at = 0.0
         """When the next call may be made while it is open."""
         self.reason: str | None = None
-        """Why the endpoint was given up, as a sentence; None while it was not."""
+        """Why the endpoint was given up, as a sentence; None if it was not."""
         self._has_answered = False
         self._opened_at: float | None = None
         self._probes = 0
@@ -81,28 +80,28 @@ class CircuitBreaker:
         return self._probe_sent_at is not None
 
     def outage_s(self, now: float) -> float:
-        """For how long it has been open."""
+        """Returns how long it has been open."""
         return 0.0 if self._opened_at is None else now - self._opened_at
 
     def start_probe(self, now: float) -> None:
-        """One call is made although the breaker is open."""
+        """Records that one call is made although the breaker is open."""
         self._probe_sent_at = now
 
     def succeed(self) -> None:
-        """A call was answered: close."""
+        """Records an answered call and closes the breaker."""
         self._has_answered = True
         self.failures = self._probes = 0
         self._opened_at = self._probe_sent_at = self.reason = None
 
     def trip(self, now: float, probe_at: float) -> None:
-        """Let no call through before `probe_at`, and then one."""
+        """Opens the breaker; the first probe may be sent at `probe_at`."""
         if self._opened_at is None:
             self._opened_at = now
             self.probe_at = probe_at
         self.failures = max(self.failures, 1)
 
     def lose_probe(self, now: float, least_wait_s: float = 0.0) -> None:
-        """The probe failed or was given up."""
+        """Records that the probe failed or was cancelled."""
         self._probe_sent_at = None
         self.probe_at = now + max(backoff_s(self._probes), least_wait_s)
         self._probes += 1
@@ -117,19 +116,20 @@ class CircuitBreaker:
         least_wait_s: float = 0.0,
         patience_s: float = 0.0,
     ) -> bool:
-        """A call failed; True when the endpoint is to be given up.
+        """Records a failed call; returns whether to give the endpoint up.
 
         Args:
-            fault: what the failure says of the endpoint.
-            now: the time.
+            fault: what the failure says about the endpoint.
+            now: the current time.
             asked_at: when the call was made.
-            is_first: it is the call's first failure. No other counts where the request may be to blame.
+            is_first: whether it is the call's first failure; later ones do not count if the request itself
+                may be the cause.
             least_wait_s: how long the endpoint asked to wait.
             patience_s: how long the retries of one call take.
         """
         if self._opened_at is not None:
             if self._probe_sent_at is None or asked_at < self._probe_sent_at:
-                return False  # it was under way before
+                return False  # the call was sent before the probe
             self.lose_probe(now, least_wait_s)
             return now - self._opened_at >= self._longest_s(fault, patience_s)
         if fault is EndpointFault.THROTTLED:
@@ -143,7 +143,7 @@ class CircuitBreaker:
         return self._longest_s(fault, patience_s) <= 0
 
     def give_up(self, reason: str, now: float) -> None:
-        """Fail every call with that reason, but for one try every 30 s."""
+        """Fails every call with that reason, except for one try every 30 s."""
         self.reason = reason
         self.failures = max(self.failures, 1)
         self._opened_at = now if self._opened_at is None else self._opened_at
@@ -160,13 +160,13 @@ class CircuitBreaker:
 
 
 class Limit:
-    """Places for requests to one endpoint; hand them out with `enter` and take them back with `leave`."""
+    """Limits concurrent requests to one endpoint; `enter` before each request and `leave` after it."""
 
     def __init__(self, ceiling: int) -> None:
-        """All places free.
+        """Starts at the ceiling.
 
         Args:
-            ceiling: the most requests ever under way at once.
+            ceiling: the maximum number of concurrent requests.
         """
         self.ceiling = ceiling
         self.allowed = float(ceiling)
@@ -176,7 +176,7 @@ class Limit:
         self.breaker = CircuitBreaker()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_guarded = False
-        """Whether anything but the number of places may keep a request out."""
+        """Whether anything but the concurrency limit may delay a request."""
         self._halved_at = -inf
         self._closed_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -189,14 +189,14 @@ class Limit:
         self._epoch = _Epoch(0.0, 0)
 
     def try_enter(self) -> bool:
-        """Take a place if one is free now and no call waits for it."""
+        """Enters if the limit allows it now and no other call waits."""
         if self.in_flight < int(self.allowed) and not self._waiting and not self._is_guarded:
             self._take()
             return True
         return False
 
     async def enter(self) -> None:
-        """Take a place, waiting in turn for one and for the end of a pause that the endpoint demands.
+        """Waits in turn until the limit and the endpoint's pauses allow a request.
 
         Raises:
             EndpointFailed: the endpoint was given up.
@@ -205,18 +205,18 @@ class Limit:
             return
         if self.breaker.reason is not None and monotonic() < self.breaker.probe_at:
             raise EndpointFailed(self.breaker.reason)
-        place = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
         self._let_in()
         try:
-            await place
+            await waiter
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled() and place.exception() is None:
-                self.leave()  # the place came just as its taker went
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self.leave()  # admitted just as it was cancelled
             raise
 
     def leave(self) -> None:
-        """Give a place back."""
+        """Ends a request and lets the next one in."""
         self.in_flight -= 1
         if self.breaker.is_probing and not self.in_flight:
             self.breaker.lose_probe(monotonic())  # it was cancelled, or its time was up
@@ -224,25 +224,25 @@ class Limit:
             self._let_in()
 
     def responded(self) -> None:
-        """The endpoint answered, if only to refuse the request."""
+        """Records that the endpoint answered, if only to refuse the request."""
         self.successes += 1
         if self.breaker.failures:
             self.breaker.succeed()
             self._let_in()
 
     def succeeded(self) -> None:
-        """A request went well: one more place after as many successes as there are places now."""
+        """Records a success; after as many successes as the current limit, the limit grows by one."""
         self.responded()
         if self.allowed < self.ceiling:
             self.allowed = min(float(self.ceiling), self.allowed + 1 / self.allowed)
             self._let_in()
 
     def busy(self, asked_at: float, pause_s: float | None) -> None:
-        """The endpoint said it has too much to do: halve, once for all requests that were under way.
+        """Records that the endpoint is overloaded; halves the limit, once for all requests in flight.
 
         Args:
             asked_at: `time.monotonic()` when the refused request was sent.
-            pause_s: how long the endpoint wants nobody to ask, if it said so.
+            pause_s: the pause that the endpoint asks for, if any.
         """
         now = monotonic()
         if asked_at > self._halved_at:
@@ -252,14 +252,14 @@ class Limit:
             self._close(now + pause_s)
 
     def throttled(self, asked_at: float, pause_s: float) -> bool:
-        """The endpoint refused a request as one too many; from the end of the pause on, requests are paced.
+        """Records that the endpoint throttled a request; after the pause, requests are paced.
 
         Args:
             asked_at: `time.monotonic()` when the refused request was sent.
-            pause_s: how long nobody is to ask.
+            pause_s: the length of the pause.
 
         Returns:
-            Whether the endpoint never took a request, so that it may never take any.
+            Whether the endpoint never accepted a request, so that it may never accept any.
         """
         now = monotonic()
         if asked_at < self._epoch.started_at or self.breaker.is_open:
@@ -270,10 +270,10 @@ class Limit:
         return not self.successes and self._epoch.accepted(self._sent_count) <= 0
 
     def observe(self, quotas: Collection[Quota]) -> None:
-        """The endpoint said what is left of its rate limits: where too little is, wait for more.
+        """Records what is left of the endpoint's rate limits; if that is too little, waits for the reset.
 
-        How many requests are left is heeded until one was refused; from then on they are paced. Of tokens
-        there must be enough for a call of average size.
+        The number of requests counts until one is refused; from then on requests are paced. The tokens must
+        suffice for a call of average size.
         """
         self._counts_tokens = self._counts_tokens or any(quota.resource == "tokens" for quota in quotas)
         for quota in quotas:
@@ -282,7 +282,7 @@ class Limit:
                 self._close(monotonic() + quota.reset_s)
 
     def count_tokens(self, tokens: int) -> None:
-        """A call took that number of tokens."""
+        """Records the tokens of a call."""
         if self._counts_tokens:
             weight = _NEWEST_CALL if self._tokens_per_call else 1.0
             self._tokens_per_call += weight * (tokens - self._tokens_per_call)
@@ -296,10 +296,10 @@ class Limit:
         least_wait_s: float,
         patience_s: float,
     ) -> bool:
-        """A request failed in a way that says something of the endpoint; arguments as `CircuitBreaker.fail`.
+        """Records a failure that says something about the endpoint; arguments as `CircuitBreaker.fail`.
 
         Returns:
-            Whether the endpoint is to be given up.
+            Whether to give the endpoint up.
         """
         is_over = self.breaker.fail(
             fault,
@@ -313,13 +313,13 @@ class Limit:
         return is_over
 
     def give_up(self, reason: str) -> None:
-        """Fail all waiting calls, and later ones, with that reason."""
+        """Fails all waiting calls, and later ones, with that reason."""
         self.breaker.give_up(reason, monotonic())
         self._is_guarded = True
         while self._waiting:
-            place = self._waiting.popleft()
-            if not place.done():
-                place.set_exception(EndpointFailed(reason))
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_exception(EndpointFailed(reason))
 
     def _take(self) -> None:
         if not self.in_flight:
@@ -336,7 +336,7 @@ class Limit:
         self._wake_at(self._closed_until)
 
     def _let_in(self) -> None:
-        """Let in who waits, as far as places, pauses, pace and breaker allow; look again when they may."""
+        """Admits waiting calls as far as limit, pauses, pace and breaker allow; otherwise sets a timer."""
         while self._waiting and self.in_flight < int(self.allowed):
             if self._is_guarded:
                 now = monotonic()
@@ -344,16 +344,16 @@ class Limit:
                 if opens_at > now:
                     self._wake_at(opens_at)
                     return
-            place = self._waiting.popleft()
-            if place.done():
+            waiter = self._waiting.popleft()
+            if waiter.done():
                 continue
             if self._is_guarded:
                 self._pass_guard(monotonic())
             self._take()
-            place.set_result(None)
+            waiter.set_result(None)
 
     def _opens_at(self, now: float) -> float:
-        """When the next request may be sent; `inf` when that depends on the probe that is under way."""
+        """Returns when the next request may be sent; `inf` if that depends on the current probe."""
         if self._closed_until:
             if now < self._closed_until:
                 return self._closed_until
@@ -376,7 +376,7 @@ class Limit:
             self._pacer.take(now)
 
     def _reopen(self, now: float) -> None:
-        """The pause is over: what the endpoint took since the last one tells the rate."""
+        """Ends a pause; the requests accepted since the last one determine the rate."""
         epoch, closed_until = self._epoch, self._closed_until
         self._closed_until = 0.0
         self._epoch = _Epoch(now, self._sent_count)
@@ -416,7 +416,7 @@ class Limit:
 
 
 class _Epoch:
-    """The time from the end of one pause to the next refusal: what was sent and what was refused in it."""
+    """The requests from the end of one pause to the next refusal."""
 
     __slots__ = ("_sent_before", "refused_at", "refused_count", "started_at")
 
@@ -427,5 +427,5 @@ class _Epoch:
         self._sent_before = sent_before
 
     def accepted(self, sent_count: int) -> int:
-        """How many requests of it were not refused, those under way among them."""
+        """Returns how many requests were not refused, including those in flight."""
         return sent_count - self._sent_before - self.refused_count

@@ -1,7 +1,7 @@
-"""Trials on one machine: N tasks pull planned trials from one iterator; nothing ever holds them all.
+"""The engine on one machine: N tasks pull planned trials from one iterator, which is never held in memory.
 
-Knows nothing of files, stores or terminals, but only a worker and a writer. Planning, grading and storing are
-done for a few dozen trials at a time: between two network events each would run on cold caches and take three
+It depends on no files, stores or terminals, only on a worker and a writer. It plans, grades and stores a few
+dozen trials at a time: one at a time between network events, each would run on cold caches and take three
 times as long, which is a fifth of a whole trial on a fast endpoint.
 """
 
@@ -23,30 +23,30 @@ from proctor.model import Failure, Output, Trial, Verdict
 from proctor.plan import Planned
 
 GRACE_S = 1.0
-"""How long calls under way may still take when the user stops a run, as any command is to end within 2 s."""
+"""How long running calls may continue after the user stops a run: commands must end within 2 s."""
 LONG_GRACE_S = 5.0
-"""The same when a run stops by itself."""
+"""The same after a run stops by itself."""
 _POLL_INTERVAL_S = 0.1
 _BATCH_SIZE = 64
-"""Trials that are planned, or graded and stored, in one go."""
+"""The number of trials that are planned, or graded and stored, together."""
 MAX_LONG_GRADINGS = 8
 MAX_LONG_GRADING_CHARACTERS = 16_000_000
-"""At these limits of answers that wait for slow graders, no further trial begins."""
+"""At these limits of answers that wait for slow graders, no further trial starts."""
 _LARGE_ANSWER_SIZE = 2**20
-"""Longer answers are graded and stored at once, and end a batch that is planned."""
+"""Longer answers are graded and stored immediately, and end a batch of planned trials."""
 _FULL_PAUSE_S = 0.01
 _MAX_BATCH_WAIT_S = 0.01
-"""An answer waits no longer than this for the others of its batch."""
+"""The maximum time that an answer waits for the rest of its batch."""
 
 
 class LocalEngine:
-    """Makes the planned trials of a run on one event loop."""
+    """Runs the planned trials of a run on one event loop."""
 
     def __init__(self, work: RunWork, worker: TrialWorker, writer: TrialWriter) -> None:
         """Starts nothing.
 
         Args:
-            work: how many trials may be under way at once.
+            work: has the maximum number of concurrent trials.
             worker: calls the target and the graders.
             writer: stores and reports trials.
         """
@@ -57,14 +57,14 @@ class LocalEngine:
         self._groups: dict[int, dict[int, tuple[Planned, Trial]]] = {}
         self._answered_trials: list[_AnsweredTrial] = []
         self._stored_count = 0
-        """How many of them, from the first, are stored without scores."""
+        """How many of the first answered trials are stored without scores."""
         self._timer: asyncio.TimerHandle | None = None
         self._long_gradings: dict[asyncio.Task[None], int] = {}
-        """With the length of each answer."""
+        """The tasks of slow graders, with the length of each answer."""
         self._error: BaseException | None = None
         self._is_stopped_by_user = False
         self.stop_reason: str | None = None
-        """Why the run was stopped, as a sentence; None where it was not, or the user stopped it."""
+        """Why the run was stopped, as a sentence; None if it was not, or the user stopped it."""
 
     @property
     def stopped(self) -> bool:
@@ -72,17 +72,17 @@ class LocalEngine:
         return self._stopping.is_set()
 
     def stop(self, reason: str | None = None) -> None:
-        """Start no further trial; what is under way gets `GRACE_S`, with a reason `LONG_GRACE_S`.
+        """Starts no further trials; running ones get `GRACE_S`, or with a reason `LONG_GRACE_S`.
 
         Args:
-            reason: why, as a sentence, where that is not the user's wish; the first one counts.
+            reason: why, as a sentence; None if the user stopped the run. The first reason is kept.
         """
         self.stop_reason = self.stop_reason or (None if self.stopped else reason)
         self._is_stopped_by_user = self._is_stopped_by_user or reason is None
         self._stopping.set()
 
     async def run(self, planned_trials: Iterator[Planned]) -> None:
-        """Make every planned trial, or what can be made until `stop`.
+        """Runs every planned trial, or as many as possible before `stop`.
 
         Raises:
             ProctorError: something other than a target failed, such as the store; the other workers are
@@ -99,7 +99,7 @@ class LocalEngine:
                         task.cancel()
                     finished = {*await self._wait_in_grace(workers)}
                 for worker in finished - {stopping}:
-                    if not worker.cancelled():  # its grader was ended, as the run is stopped
+                    if not worker.cancelled():  # else its grader was stopped with the run
                         worker.result()
                 if self._stopping.is_set():
                     break
@@ -120,7 +120,7 @@ class LocalEngine:
             raise self._error
 
     async def _wait_in_grace(self, workers: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
-        """Wait for calls under way; the user may stop a run that is already stopping by itself."""
+        """Waits for running calls; the user may still stop a run that is stopping by itself."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
@@ -130,7 +130,7 @@ class LocalEngine:
                 return finished
 
     async def _finish_all(self, stopping: asyncio.Task[bool]) -> None:
-        """Wait for all that is graded apart, unless the run is stopped: its answers are stored."""
+        """Waits for slow graders, unless the run is stopped: their answers are stored."""
         while not self._stopping.is_set():
             while self._answered_trials:
                 self._finish_answered()
@@ -150,11 +150,11 @@ class LocalEngine:
             try:
                 await self._attempt(planned_trial)
             except EndpointFailed as error:
-                # The trial has not failed: it was not made. The run can be resumed when the endpoint answers.
+                # The trial has not failed, it did not run. The run can be resumed when the endpoint answers.
                 self.stop(str(error))
                 return
             if count % _BATCH_SIZE == 0:
-                await asyncio.sleep(0)  # a target that answers at once never waits by itself
+                await asyncio.sleep(0)  # targets that answer immediately never yield to the loop
 
     async def _attempt(self, planned_trial: Planned) -> None:
         worker, writer, case = self._worker, self._writer, planned_trial.case
@@ -191,7 +191,7 @@ class LocalEngine:
             return None, Failure(stage="target", kind=error.kind, message=_readable(error))
 
     async def _run_in_workspace(self, planned_trial: Planned, started_at: datetime) -> None:
-        """A trial in a workspace, which stays as the target left it until the answer is graded."""
+        """Runs a trial in a workspace, which stays as the target left it until the answer is graded."""
         worker, writer, passed = self._worker, self._writer, False
         try:
             stay = await worker.enter(planned_trial)
@@ -205,7 +205,7 @@ class LocalEngine:
             return
         try:
             if self._stopping.is_set():
-                passed = True  # nothing was done in it that is worth keeping
+                passed = True  # nothing happened in the workspace, so it need not be kept
                 return
             output, failure = await self._ask(planned_trial, stay.path)
             if output is not None:
@@ -225,7 +225,7 @@ class LocalEngine:
     def _queue_finish(self, answered_trial: _AnsweredTrial) -> None:
         self._answered_trials.append(answered_trial)
         output, failure = answered_trial[2:]
-        # Failures may end the run, so they are counted at once.
+        # Failures may end the run, so they are counted immediately.
         at_once = _is_large(output) or (failure is not None and failure.stage == "target")
         if at_once or len(self._answered_trials) >= _BATCH_SIZE:
             self._finish_answered()
@@ -233,7 +233,7 @@ class LocalEngine:
             self._timer = asyncio.get_running_loop().call_later(_MAX_BATCH_WAIT_S, self._finish_answered)
 
     def _finish_answered(self) -> None:
-        """Grade and hand over what was answered since the last time."""
+        """Grades and stores the answered trials since the last time."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -252,12 +252,12 @@ class LocalEngine:
                         make_trial(planned_trial, started_at, output, failure, scores), planned_trial
                     )
             self._stored_count = 0
-        except Exception as error:  # noqa: BLE001  # `run` raises it: a timer has nobody to raise it to
+        except Exception as error:  # noqa: BLE001  # `run` raises it, as a timer's callback cannot
             self._error = self._error or error
             self._stopping.set()
 
     def _grade_apart(self, answered_trial: _AnsweredTrial, *, is_stored: bool) -> None:
-        """Grade an answer whose graders take long, while other trials go on."""
+        """Grades an answer with slow graders in a task, while other trials continue."""
         planned_trial, started_at, output, _ = answered_trial
         assert output is not None
         if planned_trial.output is None and not is_stored:
@@ -282,7 +282,7 @@ class LocalEngine:
         return len(sizes) >= MAX_LONG_GRADINGS or sum(sizes) > MAX_LONG_GRADING_CHARACTERS
 
     def _requeue(self, remaining: list[_AnsweredTrial], stored_count: int) -> None:
-        """Slow graders must not keep the loop from reading answers, nor answers from being stored."""
+        """Stores the remaining answers and grades them later, so that slow graders do not block the loop."""
         for planned_trial, started_at, output, _ in remaining[max(stored_count, 0) :]:
             if output is not None and planned_trial.output is None:
                 self._writer.store_answer(make_trial(planned_trial, started_at, output, None), planned_trial)
@@ -291,7 +291,7 @@ class LocalEngine:
         self._timer = asyncio.get_running_loop().call_later(0, self._finish_answered)
 
     async def _gather(self, planned_trial: Planned, trial: Trial) -> None:
-        """Keep a trial until the others of its case are there, then grade all of them."""
+        """Collects the repeats of a case and grades them when all are there."""
         if planned_trial.output is None and trial.output is not None:
             self._writer.store_answer(trial, planned_trial)
         group = self._groups.setdefault(planned_trial.position, {})
@@ -314,7 +314,7 @@ def _in_batches(planned_trials: Iterator[Planned]) -> Iterator[Planned]:
 
 
 def _batch(planned_trials: Iterator[Planned]) -> list[Planned]:
-    """The next trials; few where they have large answers, as when a run is graded again."""
+    """Returns the next planned trials, up to one with a large answer, as in a regraded run."""
     batch = []
     for planned_trial in islice(planned_trials, _BATCH_SIZE):
         batch.append(planned_trial)
@@ -328,5 +328,5 @@ def _is_large(output: Output | None) -> bool:
 
 
 def _readable(error: Exception) -> str:
-    """What an error says, with every character that a store cannot hold replaced."""
+    """Returns the message of an error, with characters replaced that cannot be stored."""
     return str(error).encode("utf-8", "replace").decode("utf-8")

@@ -1,8 +1,7 @@
-"""A run's budget: what a call may cost is set aside before it is made, and settled when its answer is there.
+"""A run's budget: the maximum cost of a call is reserved before the call, and settled with its answer.
 
-As long as no call costs more than was set aside for it, a run costs at most its budget and one call. A call
-that could cost more than is left is made all the same while no other is under way, so that a small budget
-is used as well.
+As long as no call costs more than its reservation, a run costs at most its budget and one call. A call that
+could cost more than is left is still made while no other is in flight, so that small budgets can be used.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from proctor.model import Attachment, Message, Output, Price, Prompt
 from proctor.protocols import Answers
 
 OUTPUT_TOKENS = 32_768
-"""The tokens that an answer is assumed to have at most, without a limit: few models ever write more."""
+"""The assumed maximum tokens of an answer without a limit: few models ever write more."""
 _PER_CALL = 512
 """What an endpoint may add to a prompt, such as the instructions for a schema; in tokens."""
 _PER_MESSAGE = 16
@@ -29,14 +28,14 @@ _PER_MESSAGE = 16
 _PER_TOOL = 64
 """The marks around a tool; in tokens."""
 _PER_IMAGE = 50_000
-"""More tokens than any endpoint takes an image for, whatever its size."""
+"""More tokens than any endpoint counts for an image, whatever its size."""
 _NO_PRICE = Price(input=0.0, output=0.0)
 _MAY_BE_PAID = frozenset({"protocol", "timeout"})
-"""Failures after which an endpoint may have charged for an answer that could not be used."""
+"""Failures for which the endpoint may have charged, though the answer could not be used."""
 
 
 class Budget:
-    """What a run may cost, shared by its targets and judges."""
+    """The budget of a run, shared by its targets and judges."""
 
     def __init__(
         self,
@@ -45,17 +44,17 @@ class Budget:
         spent_usd: float = 0.0,
         notify: Callable[[str], None] = lambda _message: None,
     ) -> None:
-        """Nothing is set aside.
+        """Reserves nothing.
 
         Args:
-            limit_usd: no call is begun once so much is spent.
-            spent_usd: what the run had cost before.
-            notify: told once, in a sentence, that calls wait for one another.
+            limit_usd: no call is started once this much is spent.
+            spent_usd: the cost of the run so far.
+            notify: called once, with a sentence, when calls wait for one another.
         """
         self.limit_usd = limit_usd
         self.spent_usd = spent_usd
         self.assumed = 0
-        """How many calls did not tell what they cost."""
+        """The number of calls without a reported cost."""
         self._notify = notify
         self._is_announced = False
         self._held_usd = 0.0
@@ -63,11 +62,11 @@ class Budget:
         self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
 
     async def enter(self, most_usd: float, *, first: bool = False) -> None:
-        """Set an amount aside, waiting in turn until it fits or nothing else is under way.
+        """Reserves an amount; waits in turn until it fits or no other call is in flight.
 
         Args:
-            most_usd: what the call may cost at most; `inf` lets it begin only alone.
-            first: it need not wait for those that wait already.
+            most_usd: the maximum cost of the call; with `inf` it only starts alone.
+            first: go ahead of the calls that wait already.
 
         Raises:
             TargetError: of kind `budget`: all is spent.
@@ -78,33 +77,33 @@ class Budget:
             self._take(most_usd)
             return
         self._tell(most_usd)
-        place = asyncio.get_running_loop().create_future()
+        waiter = asyncio.get_running_loop().create_future()
         if first:
-            self._waiting.appendleft((most_usd, place))
+            self._waiting.appendleft((most_usd, waiter))
         else:
-            self._waiting.append((most_usd, place))
+            self._waiting.append((most_usd, waiter))
         try:
-            await place
+            await waiter
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled() and place.exception() is None:
-                self.leave(most_usd, 0.0)  # the place came just as its taker went
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self.leave(most_usd, 0.0)  # admitted just as it was cancelled
             else:
-                self._let_in()  # whoever stood behind may fit
+                self._let_in()  # the next call in the queue may fit
             raise
 
     def leave(self, most_usd: float, cost_usd: float) -> None:
-        """Settle a call.
+        """Settles a call.
 
         Args:
-            most_usd: what was set aside for it.
-            cost_usd: what it did cost.
+            most_usd: the amount reserved for it.
+            cost_usd: its actual cost.
         """
         self._under_way -= 1
         self._held_usd = self._held_usd - most_usd if self._under_way else 0.0
         self.spend(cost_usd)
 
     def spend(self, cost_usd: float) -> None:
-        """Count what was paid for a call for which nothing was set aside."""
+        """Counts the cost of a call without a reservation."""
         self.spent_usd += cost_usd
         self._let_in()
 
@@ -117,18 +116,18 @@ class Budget:
 
     def _let_in(self) -> None:
         while self._waiting:
-            most_usd, place = self._waiting[0]
+            most_usd, waiter = self._waiting[0]
             is_spent = self.spent_usd >= self.limit_usd
-            if not place.done() and not is_spent and not self._fits(most_usd):
+            if not waiter.done() and not is_spent and not self._fits(most_usd):
                 return
             self._waiting.popleft()
-            if place.done():
+            if waiter.done():
                 continue
             if is_spent:
-                place.set_exception(self._refusal())
+                waiter.set_exception(self._refusal())
             else:
                 self._take(most_usd)
-                place.set_result(None)
+                waiter.set_result(None)
 
     def _refusal(self) -> TargetError:
         return TargetError(
@@ -164,15 +163,15 @@ class Budgeted:
         """Wraps a target.
 
         Args:
-            target: the one to ask, with its retries.
-            budget: shared with all others of the run.
-            price: what it takes; None where the target itself tells what each answer has cost. Then its first
-                call goes alone too, and once that told no cost it is asked no more.
-            output_tokens: the most that an answer has.
+            target: the target to call, with its retries.
+            budget: shared with all targets and judges of the run.
+            price: its price; None if the target reports the cost of each answer. Then its first call runs
+                alone, and if that reports no cost, no further calls are made.
+            output_tokens: the maximum tokens of an answer.
             also_sent: how many bytes the target adds to every prompt.
-            bounded: what it is asked is all that it reads. Else it may ask a model again and again: its first
-                call goes alone, and what the dearest has cost so far is set aside for every other.
-            judging: it is asked about answers that are paid for already, and goes before those who give more.
+            bounded: whether the prompt bounds its input. If not, it may call a model many times: its first
+                call runs alone, and for every other the highest cost so far is reserved.
+            judging: whether it is a judge; judges go first, as their answers are paid for already.
         """
         self._target = target
         self._budget = budget
@@ -182,17 +181,17 @@ class Budgeted:
         self._judging = judging
         self._also_usd = also_sent * _dearer(self._price) / 1_000_000
         self._unknown = self._unpriced or (not bounded and bool(self._price.input or self._price.output))
-        """No call has reported its cost."""
+        """Whether no call has reported its cost yet."""
         self._untold = False
-        """A call that may have cost something told no cost, and nothing tells how much to count for it."""
+        """Whether a call that may have cost something reported no cost, and there is no estimate either."""
         self._first = asyncio.Lock()
         self._dearest_usd = 0.0
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The answer, with what waiting for the budget took in its `queue_ms`.
+        """Returns the answer; its `queue_ms` includes the wait for the budget.
 
         Raises:
-            TargetError: there is none; of kind `budget` where it could not be paid.
+            TargetError: there is none; of kind `budget` if the budget does not suffice.
         """
         self._require_costs()
         bound_usd = self._also_usd + most_usd(prompt, self._price, self._output_tokens)
@@ -213,7 +212,7 @@ class Budgeted:
     async def _paid(self, prompt: Prompt, held_usd: float, bound_usd: float, began: float) -> Output:
         await self._budget.enter(held_usd, first=self._judging)
         queue_ms = (monotonic() - began) * 1000
-        # Also of a call that is cancelled: nobody knows what it came to.
+        # Also charged for a cancelled call, whose cost is unknown.
         assumed_usd = charged_usd = self._dearest_usd if self._unpriced else bound_usd
         try:
             output = await self._target.answer(prompt)
@@ -233,7 +232,7 @@ class Budgeted:
         return output if queue_ms < 0.05 else replace(output, queue_ms=output.queue_ms + queue_ms)
 
     def _may_be_paid(self, kind: str) -> bool:
-        """Whether a failure may have cost something; so may a program's that told before what calls cost."""
+        """Whether a failure may have cost something; also true for programs that reported costs before."""
         return kind in _MAY_BE_PAID or (kind == "program" and self._unpriced and not self._unknown)
 
     def _assume(self, cost_usd: float) -> None:
@@ -256,7 +255,7 @@ class Budgeted:
 
 
 def most_usd(prompt: Prompt, price: Price, output_tokens: int) -> float:
-    """What a call may cost at most in US dollars: no token is shorter than one byte of text."""
+    """Returns the maximum cost of a call in US dollars: no token is shorter than one byte of text."""
     schema = prompt.response_schema
     tokens = _PER_CALL + (0 if schema is None else len(encode(schema)))
     tokens += sum(_PER_TOOL + len(encode(tool)) for tool in prompt.tools)
@@ -280,7 +279,7 @@ def _estimate_tokens(message: Message) -> int:
 def _attached(part: Attachment) -> int:
     if part.kind == "image":
         return _PER_IMAGE
-    # A file goes as its text, or as base64, which has four bytes for three.
+    # A file is sent as text, or as Base64, which has four bytes for three.
     return _PER_MESSAGE + _utf8_size(part.path) + _utf8_size(part.text or "") + len(part.data) * 4 // 3
 
 

@@ -1,7 +1,6 @@
-"""A cache of answers, each under all that it depends on.
+"""A cache of answers, each keyed by everything that it depends on.
 
-Why something had to be asked is told for every call: what is kept of each earlier one names what was
-different then.
+Every miss has a reason: the cache keeps the parts of earlier keys, which show what was different.
 """
 
 from __future__ import annotations
@@ -21,32 +20,32 @@ from proctor.protocols import AnswerCache, Answers
 
 _PREFIX = sha256(b"proctor/cache/1\n")
 _FIELDS_NOT_SENT = frozenset({"name", "judge", "fallbacks", "workers", "retries", "params", "options"})
-"""Fields of a target that are not sent, or are treated apart."""
+"""Fields of a target that are not sent, or are handled separately."""
 _NOT_SENT = frozenset({"case_id", "workspace", "temperature"})
 _SENT_WHERE_SET = frozenset({"json_answer", "tools"})
-"""What older entries do not have: left out where it is not set, so that those are still found."""
+"""Fields that older entries do not have: left out if unset, so that older entries still match."""
 _ORDER_SENSITIVE = frozenset({"response_schema", "tools"})
-"""What has keys that are sent in their order, and answered in it."""
+"""Fields whose keys are sent in their order, which may change the answer."""
 _SHORT = frozenset({"repeat", "json_answer"})
 _REFUSALS = frozenset(
     {"blocklist", "content_filter", "prohibited_content", "recitation", "refusal", "safety", "spii"}
 )
 
 Parts = dict[str, Any]
-"""What an answer depends on, by name; a digest stands for whatever is long."""
+"""Everything that an answer depends on, by name; long parts are digests."""
 
 
 class Lookups:
     """Counts the hits and misses of one run."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Starts at zero."""
         self.found = 0
         self.misses: Counter[str] = Counter()
-        """How many calls were made, by the reason."""
+        """The number of calls by reason."""
 
     def sentence(self) -> str | None:
-        """The counts as a sentence; None when there was no call."""
+        """Returns the counts as a sentence; None if there was no lookup."""
         missed = self.misses.total()
         if not self.found and not missed:
             return None
@@ -74,13 +73,13 @@ class Cached:
         """Wraps a target.
 
         Args:
-            target: the one to ask, with its fallbacks.
-            spec: what it is; its references to variables are filled in, secrets left as written.
-            keeps: where answers are kept.
-            lookups: told what becomes of each call.
-            role: earlier calls are compared with those of the same role only.
-            secret: tells of an answer that it repeats a secret.
-            is_cacheable: False for a file or a program, which may have changed under its name.
+            target: the target to call, with its fallbacks.
+            spec: its specification, with references substituted but for secrets.
+            keeps: stores the answers.
+            lookups: counts hits and misses.
+            role: calls are compared only with earlier ones of the same role.
+            secret: returns whether an answer contains a secret.
+            is_cacheable: False for a file or a program, which may have changed under the same name.
         """
         self._target = target
         self._keeps = keeps
@@ -92,7 +91,7 @@ class Cached:
         self._parts = parts_of(spec)
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The answer, `cached` when no call was made.
+        """Returns the answer; it is marked as `cached` if no call was made.
 
         Raises:
             TargetError: there is none.
@@ -125,7 +124,7 @@ class Cached:
         return output
 
     def _why_not(self, output: Output) -> str:
-        """Why an answer is not kept, as what may follow "asked before and"; empty when it is."""
+        """Returns why an answer is not cached, as a phrase after "asked before and"; empty if it is."""
         if output.target is not None:
             return "answered by a fallback"
         if not output.text.strip() and not output.tool_calls:
@@ -136,14 +135,14 @@ class Cached:
 
 
 def parts_of(spec: TargetSpec) -> Parts:
-    """What of a target its answers depend on."""
+    """Returns the parts of a target that its answers depend on."""
     fields = set(spec.__struct_fields__) - _FIELDS_NOT_SENT
     params = {name: getattr(spec.params, name) for name in spec.params.__struct_fields__}
     return {name: getattr(spec, name) for name in fields} | params | {"options": _digest(spec.options)}
 
 
 def _prompt_parts(prompt: Prompt) -> Parts:
-    """What of a prompt its answers depend on."""
+    """Returns the parts of a prompt that its answers depend on."""
     names = [name for name in prompt.__struct_fields__ if name not in _NOT_SENT]
     parts: Parts = {name: getattr(prompt, name) for name in names}
     parts = {name: part for name, part in parts.items() if part or name not in _SENT_WHERE_SET}
@@ -156,13 +155,13 @@ def _prompt_parts(prompt: Prompt) -> Parts:
 
 
 def _calls_tools(name: str, prompt: Prompt) -> bool:
-    """Whether that part of a prompt is messages with free-form arguments of tool calls."""
+    """Whether this part of a prompt is its messages and they have tool calls, with free-form arguments."""
     return name == "messages" and any(message.tool_calls for message in prompt.messages)
 
 
 def _digest(part: Any, *, in_order: bool = False) -> str:
     try:
-        # Older entries sorted all keys: none of what they have of such a part is found.
+        # Older entries sorted all keys, so for these parts they never match.
         encoded = b"as written\n" + as_written(part) if in_order else encode(part)
     except UnicodeEncodeError:  # half of a surrogate pair
         encoded = repr(part).encode("ascii", "backslashreplace")
@@ -176,11 +175,11 @@ def _read(value: bytes) -> Output | None:
         return None
 
 
-# --- why it had to be asked --------------------------------------------------------------------------------
+# --- reasons for misses ------------------------------------------------------------------------------------
 
 
 def _reason(parts: Parts, entry: tuple[bytes | None, str] | None, earlier: Sequence[bytes]) -> str:
-    """Why an answer was not in the cache, as what may follow a number of calls."""
+    """Returns why an answer was not in the cache, as a phrase after a number of calls."""
     if entry is not None:
         return f"asked before and {entry[1] or 'kept in a form that cannot be read'}"
     nearest: Parts | None = None

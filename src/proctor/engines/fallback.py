@@ -22,19 +22,19 @@ class Fallback:
         """Wraps targets.
 
         Args:
-            targets: their names and who they are, in the order in which they are asked.
-            notify: told, in a sentence, the first time that each of the others answers.
+            targets: names and targets, in the order of calls.
+            notify: called with a sentence the first time that each fallback answers.
         """
         self._targets = tuple(targets)
         self._notify = notify
         self._announced: set[str] = set()
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The first answer; `target` names its target, unless that is the first of all.
+        """Returns the first answer; its `target` is the name of the fallback, if one answered.
 
         Raises:
-            EndpointFailed: the endpoints of all were given up.
-            TargetError: nobody has one, or the budget is spent; the kind is that of the last failure.
+            EndpointFailed: the endpoints of all targets were given up.
+            TargetError: all targets failed, or the budget is spent; the kind is that of the last failure.
         """
         failures: list[tuple[str, TargetError]] = []
         for name, target in self._targets:

@@ -1,11 +1,10 @@
-"""The door to engines: what an engine does, what it gets, and the two parts of a run that it brings together.
+"""The protocols of engines, and of the worker and the writer that an engine brings together.
 
-A `TrialWorker` calls the target and the graders. All that it needs is in `RunWork` and in the planned
-trials, which are plain data, so it may run on another machine. A `TrialWriter` stays with the store and the
-listener.
+A `TrialWorker` calls the target and the graders. All its input is in `RunWork` and in the planned trials,
+which are plain data, so it may run on another machine. A `TrialWriter` stays with the store and the listener.
 """
 
-# ruff: noqa: ARG002 - the defaults of a protocol ignore what they get
+# ruff: noqa: ARG002 - default methods of a protocol ignore their arguments
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from proctor.protocols import Stay
 
 
 class RunWork(Struct, frozen=True, kw_only=True):
-    """What a worker must know of a run besides the planned trials. It can be pickled, and so can they.
+    """The input of a worker besides the planned trials; all of it can be pickled.
 
     It has no keys and no values of variables: a worker reads those from its own environment.
     """
@@ -32,20 +31,20 @@ class RunWork(Struct, frozen=True, kw_only=True):
     run: Run
     """With its targets, judges and settings, such as timeouts, retries and the budget."""
     variables: frozenset[str] = frozenset()
-    """The environment variables that cases name."""
+    """The environment variables in references of cases."""
     max_concurrency: int = 1
-    """How many trials may be under way at once."""
+    """The maximum number of concurrent trials."""
 
 
 class TrialWorker(Protocol):
-    """Calls the target and the graders of one run. Only `answer` and `grade` have to be written."""
+    """Calls the target and the graders of one run. Only `answer` and `grade` must be implemented."""
 
     @abstractmethod
     def answer(self, planned_trial: Planned, workspace: str | None) -> Awaitable[Output]:
-        """Call the target, in the folder of a workspace if there is one.
+        """Calls the target, in the folder of a workspace if there is one.
 
         Raises:
-            EndpointFailed: the target's endpoint answers no call any more; the run stops.
+            EndpointFailed: the target's endpoint was given up; the run stops.
             TargetError: this call failed.
         """
 
@@ -53,77 +52,77 @@ class TrialWorker(Protocol):
     def grade(
         self, planned_trial: Planned, output: Output, workspace: str | None
     ) -> Awaitable[tuple[Score, ...]]:
-        """One score for each assertion of the case."""
+        """Returns one score for each assertion of the case."""
 
     def grading_mode(self, case: Case) -> Manner:
-        """Which of the three grading methods the case needs."""
+        """Returns which of the three grading methods the case needs."""
         return Manner.ASKING
 
     def grade_at_once(self, case: Case, output: Output) -> tuple[Score, ...] | None:
-        """The scores of a case that waits for nothing; None where that takes too long: `grade` follows."""
+        """Returns the scores of a case without waiting; None if that takes too long and `grade` is needed."""
         return None
 
     async def grade_repeats(
         self, group: Sequence[Planned], outputs: Sequence[Output | None]
     ) -> list[tuple[Score, ...]]:
-        """The scores of all repeats of a case, in their order; none for a repeat without an output."""
+        """Returns the scores of all repeats of a case, in order; none for a repeat without an output."""
         return [
             () if output is None else await self.grade(planned_trial, output, None)
             for planned_trial, output in zip(group, outputs, strict=True)
         ]
 
     async def enter(self, planned_trial: Planned) -> Stay:
-        """Start a stay in the case's workspace.
+        """Enters the case's workspace.
 
         Raises:
-            WorkspaceError: the workspace cannot be made.
+            WorkspaceError: the workspace cannot be created.
         """
         raise WorkspaceError(f"There is no workspace for case {planned_trial.case.id!r}.")
 
     async def leave(self, stay: Stay, passed: bool) -> None:
-        """End a stay in a workspace, whose trial passed or not."""
+        """Leaves a workspace after its trial."""
         return
 
 
 class TrialWriter(Protocol):
-    """Stores and reports the trials of one run. Only `store_trial` has to be written."""
+    """Stores and reports the trials of one run. Only `store_trial` must be implemented."""
 
     @abstractmethod
     def store_trial(self, trial: Trial, planned_trial: Planned) -> Verdict:
-        """Store a finished trial, and give its verdict."""
+        """Stores a finished trial and returns its verdict."""
 
     def store_answer(self, trial: Trial, planned_trial: Planned) -> None:
-        """Store an answer whose grading will take a while."""
+        """Stores an answer whose grading takes longer."""
         return
 
     def now(self) -> datetime:
-        """The time at which a trial starts."""
+        """Returns the start time of a trial."""
         return datetime.now(UTC)
 
     def is_full(self) -> bool:
-        """Whether too many trials wait to be stored for another one to start."""
+        """Whether so many trials wait to be stored that no further one may start."""
         return False
 
 
 class Engine(Protocol):
-    """Makes the planned trials of one run, once."""
+    """Runs the planned trials of one run, once."""
 
     stop_reason: str | None
-    """Why the run was stopped, as a sentence; None where it was not, or the user stopped it."""
+    """Why the run was stopped, as a sentence; None if it was not, or the user stopped it."""
 
     @property
     def stopped(self) -> bool:
         """Whether `stop` was called."""
 
     def stop(self, reason: str | None = None) -> None:
-        """Start no further trial, and give what is under way a few seconds.
+        """Starts no further trials and gives running ones a few seconds.
 
         Args:
-            reason: why, as a sentence, where that is not the user's wish; the first one counts.
+            reason: why, as a sentence; None if the user stopped the run. The first reason is kept.
         """
 
     async def run(self, planned_trials: Iterator[Planned]) -> None:
-        """Make every planned trial, or what can be made until `stop`.
+        """Runs every planned trial, or as many as possible before `stop`.
 
         Raises:
             ProctorError: something other than a target failed, such as the store.
@@ -140,7 +139,7 @@ def make_trial(
     failure: Failure | None = None,
     scores: tuple[Score, ...] = (),
 ) -> Trial:
-    """The trial that a planned one became."""
+    """Returns the trial of a planned trial and its results."""
     return Trial(
         case_id=planned_trial.case.id,
         position=planned_trial.position,

@@ -1,4 +1,4 @@
-"""A call of a target with a place at its endpoint, a time limit, retries, and the cost of the answer."""
+"""Calls a target with a concurrency limit, a time limit, retries, and the cost of the answer."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from proctor.pricing import MAX_COST_USD, MAX_TOKENS, cost_usd, is_valid_cost, i
 from proctor.protocols import Target
 
 _LONGEST_PAUSE_S = 300.0
-"""An endpoint that asks for a longer pause is not waited for, unless --timeout is longer still."""
+"""An endpoint that asks for a longer pause is given up, unless --timeout is even longer."""
 _NOTICE_FROM_S = 5.0
-"""The shortest pause of an endpoint that the user hears about."""
+"""Shorter pauses are not reported to the user."""
 _YEAR_S = 365 * 86_400.0
 _SPREAD = 0.05
-"""Calls wait longer than the endpoint asked by up to this share of the pause, and this many seconds."""
+"""Calls wait longer than requested by up to this share of the pause, and at most this many seconds."""
 
 
 class Patience(Struct, frozen=True, kw_only=True):
-    """How long a call may take, and how often it is repeated."""
+    """The time limit of a call and its number of retries."""
 
     timeout_s: float = 120.0
-    """What one call may take; a call that takes longer is not repeated."""
+    """The time limit of one call; a call that exceeds it is not retried."""
     retries: int = 4
-    """How often a call is repeated that failed for a passing reason."""
+    """How often a call is retried after a transient error."""
 
     @property
     def total_s(self) -> float:
-        """How long the retries of one call take at most, without the calls themselves."""
+        """The maximum time that one call waits between retries."""
         return sum(map(longest_backoff_s, range(self.retries)))
 
 
 class Patient:
-    """A target that waits its turn, retries what can pass, and knows its price."""
+    """A target that limits concurrency, retries transient errors and computes costs."""
 
     def __init__(
         self,
@@ -60,13 +60,13 @@ class Patient:
         """Wraps a target.
 
         Args:
-            target: the one to ask; closing this closes it.
-            limit: shared by all who ask the same endpoint.
+            target: the target to call; closing this one closes it.
+            limit: shared by all targets at the same endpoint.
             patience: time limit and retries.
-            name: what the target is called in notices.
-            price: None when it is not known, and then costs stay unknown.
-            notify: told, in a sentence, when the endpoint asks for a long pause, and when what the target
-                reports cannot be believed.
+            name: the target's name in notices.
+            price: None if it is unknown; then costs are unknown, too.
+            notify: called with a sentence when the endpoint asks for a long pause, or when the target reports
+                invalid tokens or costs.
         """
         self._target = target
         self._limit = limit
@@ -78,11 +78,11 @@ class Patient:
         self._has_warned = False
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The answer, with what waiting for it took in `queue_ms`.
+        """Returns the answer, with the waiting time in `queue_ms`.
 
         Raises:
             EndpointFailed: its endpoint was given up.
-            TargetError: it failed for good, or as often as patience allows.
+            TargetError: the error is permanent, or the retries are used up.
         """
         began = monotonic()
         tries = _Tries()
@@ -97,8 +97,8 @@ class Patient:
                 wait_s = self._wait_s(tries, error, asked_at)
             except ProctorError:
                 raise
-            except Exception as error:  # the one place where what a target's code did not foresee ends
-                # One reply that nobody thought of is one trial without an output, not the end of a run.
+            except Exception as error:  # the one place that catches unexpected errors of a target's code
+                # One unexpected reply costs one trial its output; it must not end the run.
                 raise TargetError(
                     f"The answer cannot be read: {type(error).__name__}: {error}", kind="protocol"
                 ) from error
@@ -119,11 +119,11 @@ class Patient:
         return TargetTimeout(f"No answer within {limit_s:g} s. Raise --timeout if the target needs longer.")
 
     def _wait_s(self, tries: _Tries, error: TargetError, asked_at: float) -> float:
-        """How long to wait before the next try; raises the error when there is to be none."""
+        """Returns how long to wait before the next try; raises the error if there is none."""
         fault, asked_s = error.fault, error.retry_after_s or 0.0
         if asked_s > max(_LONGEST_PAUSE_S, self._patience.timeout_s):
             self._give_up(_long_wait_reason(error, asked_s), error)
-        # A little later than asked, and not all at the same moment.
+        # A little later than requested, and not all at the same time.
         spread_s = uniform(0, min(_SPREAD, _SPREAD * asked_s))  # noqa: S311  # spreading load, not a secret
         wait_s = max(backoff_s(tries.count), asked_s + spread_s)
         counts = True
@@ -142,7 +142,7 @@ class Patient:
         ):
             self._give_up(_failure_reason(error, self._limit.breaker), error)
         tries.failed = True
-        # Where nobody listens, no request can be to blame: all wait for the probe.
+        # If no server listens, no request is to blame: all wait for the probe.
         counts = counts and not (fault is EndpointFault.UNREACHABLE and self._limit.breaker.is_open)
         if not error.transient or (counts and tries.count >= self._patience.retries):
             raise error
@@ -172,7 +172,7 @@ class Patient:
         return replace(output, queue_ms=queue_ms, cost_usd=cost, usage=usage)
 
     def _warn_of_invalid_figures(self, what: str, form: str) -> None:
-        """Tell once that figures of the target are not believed."""
+        """Warns once that the target reports invalid numbers."""
         if not self._has_warned:
             self._has_warned = True
             self._notify(
@@ -181,7 +181,7 @@ class Patient:
             )
 
     async def aclose(self) -> None:
-        """Close the target."""
+        """Closes the target."""
         await self._target.aclose()
 
 
@@ -192,13 +192,13 @@ class _Tries:
 
     def __init__(self) -> None:
         self.count = 0
-        """Those that use up retries."""
+        """The tries that use up retries."""
         self.failed = False
-        """Whether there was any."""
+        """Whether any try failed."""
 
 
 def _failure_reason(error: TargetError, breaker: CircuitBreaker) -> str:
-    """Why an endpoint is given up, and what to do."""
+    """Returns why an endpoint is given up, and what to do."""
     outage_s = breaker.outage_s(monotonic())
     how = f", {breaker.failures} times in a row" if outage_s < 1 else f" for {outage_s:.0f} s"
     return f"Every call failed{how}: {_as_sentence(error)} {error.remedy}".rstrip()
@@ -219,10 +219,10 @@ def _as_sentence(error: TargetError) -> str:
 
 
 def _check_output(output: Output) -> Output:
-    """The output, unless no store could hold it: half of a surrogate pair, or a time that is no number.
+    """Returns the output if it can be stored.
 
     Raises:
-        TargetError: it could not.
+        TargetError: it has half of a surrogate pair, or an invalid latency.
     """
     if not output.text.isascii() or output.tool_calls or output.messages:
         try:

@@ -1,7 +1,7 @@
-"""Time limits of equal length for many calls, watched by one timer.
+"""Equal time limits for many calls, with a single timer.
 
 `asyncio.timeout` sets a timer for every call, which costs a tenth of a whole trial on a fast endpoint. Here
-calls stand in line in the order in which they are due, and the timer is only ever set for the first.
+calls are queued in the order of their deadlines, and the timer is only set for the first.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _BLOCKED_S = 0.05
 
 
 class Deadlines:
-    """Gives each call the same time."""
+    """Limits the time of each call."""
 
     def __init__(self, limit_s: float) -> None:
-        """Nothing is watched yet.
+        """Starts no timer.
 
         Args:
-            limit_s: what one call may take, in seconds.
+            limit_s: the time limit of one call, in seconds.
         """
         self._limit_s = limit_s
         self._due: dict[asyncio.Task[Any], float] = {}
@@ -29,7 +29,7 @@ class Deadlines:
         self._looks_again = False
 
     def begin(self) -> asyncio.Task[Any]:
-        """The present task's call begins; give what is returned to `end`."""
+        """Starts a call of the current task; pass the result to `end`."""
         task = asyncio.current_task()
         assert task is not None
         loop = asyncio.get_running_loop()
@@ -39,9 +39,9 @@ class Deadlines:
         return task
 
     def end(self, task: asyncio.Task[Any]) -> bool:
-        """The call has ended; True when it was cancelled because it took too long.
+        """Ends a call; returns True if it was cancelled because it took too long.
 
-        Then the task is no longer counted as cancelled, unless somebody else cancelled it as well.
+        The task then no longer counts as cancelled, unless it was also cancelled for another reason.
         """
         self._due.pop(task, None)
         if task in self._late:
@@ -54,7 +54,7 @@ class Deadlines:
         now = loop.time()
         first = next(iter(self._due.values()), inf)
         if now - first > _BLOCKED_S and not self._looks_again:
-            # Something kept the loop from running: answers may be here and only want reading. Once for all.
+            # The loop was blocked: answers may have arrived and only need to be read. Wait once more.
             self._looks_again = True
             self._timer = loop.call_later(_BLOCKED_S, self._look, loop)
             return

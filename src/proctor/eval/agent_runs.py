@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from proctor.charts import Chart, Point
 
 Place = Sequence[str | int]
-"""Where something stands in a record: a text is a key of an object, a number a place in a list."""
+"""A path in a record: a text is a key of an object, a number an index of a list."""
 
 _TURN_KEYS = frozenset({"turn", "action", "duration", "duration_s", "input_tokens", "output_tokens"})
 _SHAPE_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What a parser raises for a row that is not as it expects; anything else is a fault of the parser."""
+"""The exceptions of a parser for an unexpected row; any other exception is a bug in the parser."""
 _CURVE_STEPS = 200
 
 
@@ -42,7 +42,7 @@ class TurnDetail:
     output_tokens: int | None = None
     """None: not known."""
     extras: dict[str, Any] = field(default_factory=dict)
-    """All else that the record says of the turn."""
+    """All other fields of the turn."""
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as plain data; `extras` only if there are any, without NaN."""
@@ -58,7 +58,7 @@ class TurnDetail:
 
 @dataclass
 class AgentRun:
-    """What an agent did about one question. No method changes it."""
+    """An agent's run on one question. No method changes it."""
 
     question_id: str
     status: str
@@ -90,8 +90,8 @@ class AgentRun:
         Args:
             raw: the record.
             question_id_field: the key of the question's id.
-            question_id_path: where the object with that key stands; () is the record itself.
-            inference_path: where the object with the other keys stands.
+            question_id_path: the path of the object with that key; () is the record itself.
+            inference_path: the path of the object with the other keys.
             status_field: the key of the status.
             wall_field: the key of the seconds in all.
             turns_field: the key of the list of turns. Of a turn `duration` or `duration_s` is its seconds;
@@ -99,7 +99,7 @@ class AgentRun:
             candidates_field: the key of the list of final answers.
 
         Raises:
-            ValueError: seconds or the number of a turn are no finite number, or the turns are no list.
+            ValueError: seconds or a turn number are not finite numbers, or the turns are not a list.
         """
         question, inference = _value_at(raw, question_id_path), _value_at(raw, inference_path)
         record = inference if isinstance(inference, dict) else {}
@@ -123,7 +123,7 @@ class AgentRun:
     ) -> AgentRuns:
         """Reads the runs of a file, one record a line (or one JSON list of records).
 
-        Lines that are no JSON object, and records that the parser refuses, are left out and listed in
+        Lines that are not JSON objects, and records that the parser refuses, are left out and listed in
         `.dropped` of the list that is returned; the others are read all the same.
 
         Args:
@@ -190,7 +190,7 @@ class AgentRuns(list[AgentRun]):
     """A list of runs with the lines that could not be read; `AgentRuns(runs)` takes any runs."""
 
     dropped: tuple[DroppedRow, ...] = ()
-    """Lines that are no runs, each with its reason."""
+    """Lines that are not runs, each with its reason."""
 
     def __repr__(self) -> str:
         dropped = f", {len(self.dropped)} lines left out" if self.dropped else ""
@@ -261,15 +261,15 @@ class AgentRuns(list[AgentRun]):
         """
         from proctor.charts import lines
 
-        ordered = sorted(self, key=lambda run: run.wall_seconds)
-        if not ordered:
+        sorted_runs = sorted(self, key=lambda run: run.wall_seconds)
+        if not sorted_runs:
             raise ValueError("There is nothing to draw: there are no runs.")
-        successes = [run for run in ordered if run.succeeded()]
-        share = f"{len(successes):,} of {len(ordered):,} runs succeeded"
+        successes = [run for run in sorted_runs if run.succeeded()]
+        share = f"{len(successes):,} of {len(sorted_runs):,} runs succeeded"
         return lines(
             [
-                *_curve("ended", [run.wall_seconds for run in ordered], ordered),
-                *_curve("succeeded", [run.wall_seconds for run in successes], ordered),
+                *_curve("ended", [run.wall_seconds for run in sorted_runs], sorted_runs),
+                *_curve("succeeded", [run.wall_seconds for run in successes], sorted_runs),
             ],
             title=f"{label}: {share}" if label else share,
             x="seconds since the question was asked",

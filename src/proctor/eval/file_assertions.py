@@ -55,7 +55,7 @@ class AssertionResult:
         return self.passed and self.detail == SKIPPED
 
     def to_dict(self) -> dict[str, Any]:
-        """The keys `kind`, `path`, `passed` and `detail`, ready for JSON."""
+        """Returns the keys `kind`, `path`, `passed` and `detail`, ready for JSON."""
         return {"kind": self.kind, "path": self.path, "passed": self.passed, "detail": self.detail}
 
 
@@ -76,7 +76,7 @@ class GradeResult:
         return sum(assertion.skipped for assertion in self.assertions)
 
     def to_dict(self) -> dict[str, Any]:
-        """The keys `task_id`, `passed`, `n_passed`, `n_total` and `assertions`, ready for JSON."""
+        """Returns the keys `task_id`, `passed`, `n_passed`, `n_total` and `assertions`, ready for JSON."""
         return {
             "task_id": self.task_id,
             "passed": self.passed,

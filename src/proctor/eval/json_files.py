@@ -125,7 +125,7 @@ def _object(items: Iterable[tuple[Any, Any]], within: tuple[int, ...]) -> dict[s
 
 
 def _key(key: Any) -> str:
-    """Returns a key that is no text in the spelling of JSON, if it has one."""
+    """Returns a key that is not a text in the spelling of JSON, if it has one."""
     if key is None or isinstance(key, bool):
         return {None: "null", True: "true", False: "false"}[key]
     return to_text(key)

@@ -28,7 +28,7 @@ class DroppedRow:
 
 
 def read_rows(path: str | Path, dropped: list[DroppedRow]) -> Iterator[tuple[int, Any]]:
-    """Yields the JSON values of a file with their line numbers; lines that are no JSON go to `dropped`.
+    """Yields the JSON values of a file with their line numbers; lines that are not JSON go to `dropped`.
 
     A file that is one JSON list is read as its items, each with its place in the list. A byte order mark,
     CRLF and blank lines are allowed. Memory holds one line at a time, except for a list.

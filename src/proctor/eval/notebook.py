@@ -1,7 +1,7 @@
-"""Rows to a table in HTML, as notebooks show it. Pure.
+"""Renders rows as an HTML table for notebooks. Pure.
 
-It names no colours, so that it can be read on a light and on a dark page. Texts may come from models: they
-are escaped, and what does not print is written out.
+Sets no colours, so that it is readable in light and dark themes. Texts may come from models: they are
+escaped, and unprintable characters are written out.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from proctor.safe_text import cut
 _MAX_CELL_LENGTH = 200
 """Characters of a cell that are shown."""
 _MAX_ROWS = 60
-"""Rows of a table that are shown: the first ones and the last, which may be that of all."""
+"""Rows of a table that are shown: the first ones and the last, which may be the total."""
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table with its title.
+    """Returns an HTML table with a title.
 
     Args:
-        title: what stands above it.
+        title: the caption above it.
         columns: their names.
         rows: a cell for each column; numbers are shown with four digits, None as a dash, a pair of numbers
             as an interval, and all else as its text on one line. Of many the first ones and the last are

@@ -184,13 +184,13 @@ def _strip_mark(item: str) -> str:
 
 
 def _ratings(items: Sequence[str]) -> list[float] | None:
-    """Returns the items as ratings; None if one of them is no rating."""
+    """Returns the items as ratings; None if one of them is not a rating."""
     try:
         numbers = [float(item) for item in items]
     except ValueError:
         return None
-    rated = all(isfinite(number) and 0 <= number <= HIGHEST_RATING for number in numbers)
-    return numbers if rated else None
+    are_ratings = all(isfinite(number) and 0 <= number <= HIGHEST_RATING for number in numbers)
+    return numbers if are_ratings else None
 
 
 def _first_places(names: Iterable[str]) -> dict[str, int]:

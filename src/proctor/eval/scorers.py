@@ -13,12 +13,12 @@ __all__ = ["contains", "exact_match", "mcq_letter", "numeric_equal", "numeric_ma
 
 
 def exact_match(predicted: str, expected: str) -> float:
-    """1.0 when the texts are the same but for white space at their ends and case, else 0.0.
+    """Returns 1.0 if the texts are equal, ignoring case and white space at their ends, else 0.0.
 
-    White space inside counts, and so does punctuation: "Yes." is not "yes". Two blank texts are the same.
+    Inner white space and punctuation count: "Yes." is not "yes". Two blank texts are equal.
 
     Raises:
-        TypeError: one of them is no text.
+        TypeError: one of them is not a text.
     """
     try:
         return 1.0 if predicted.strip().lower() == expected.strip().lower() else 0.0
@@ -27,12 +27,12 @@ def exact_match(predicted: str, expected: str) -> float:
 
 
 def contains(predicted: str, expected: str) -> float:
-    """1.0 when the expected text stands somewhere in the answer, whatever the case, else 0.0.
+    """Returns 1.0 if the answer contains the expected text, ignoring case, else 0.0.
 
-    It may stand inside a word or a number: "$4.5" is in "$4.55B". A blank expected text is in none.
+    It may be inside a word or a number: "$4.5" is in "$4.55B". A blank expected text scores 0.0.
 
     Raises:
-        TypeError: one of them is no text.
+        TypeError: one of them is not a text.
     """
     try:
         substring = expected.strip().lower()
@@ -42,9 +42,9 @@ def contains(predicted: str, expected: str) -> float:
 
 
 def mcq_letter(predicted: str | None, expected: str | None, *, strip_think: bool = True) -> float:
-    """1.0 when the answer chooses the expected letter of A to D, else 0.0.
+    """Returns 1.0 if the answer chooses the expected letter of A to D, else 0.0.
 
-    It is the letter that the grader `choice` of suites finds: the answer itself, else the letter after the
+    The letter is found as by the grader `choice`: the answer itself, else the letter after the
     last "answer is", else after the last "option", else the first that stands alone.
 
     Args:

@@ -39,7 +39,7 @@ class TrajectoryIter:
     decision: str
     """What the loop did with it, such as "keep" or "revert"; empty when the row does not say."""
     score: float
-    """What came out, in the unit of the score field; may be NaN or infinite where the loop wrote that."""
+    """The result, in the unit of the score field; may be NaN or infinite if the loop wrote that."""
     raw: dict[str, Any]
     """The whole row."""
 
@@ -423,7 +423,7 @@ def _baseline_points(trajectory: Trajectory, positions: list[int]) -> list[Point
 
 
 def _parse_baseline(header: dict[str, Any], name: str) -> float | None:
-    """Returns the baseline of a header, if it has one; raises ValueError if it is no number."""
+    """Returns the baseline of a header, if it has one; raises ValueError if it is not a number."""
     value = header.get(name)
     try:
         return None if value is None else float(value)

@@ -1,4 +1,4 @@
-"""Outputs to marks: one file a family of graders. `GRADERS` is the table of all of them."""
+"""Graders: each turns an output into a result, one file per family. `GRADERS` maps names to classes."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""Answers to marks by the letter they choose: text to one of a few options.
+"""Grades an answer by the option letter that it chooses.
 
-Which letter is meant is a heuristic; see `letters`, which `proctor.eval` calls too.
+The letter is found by a heuristic in `option_letters.py`, which `proctor.eval` also uses.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _LETTERS = re.compile(r"[A-Z]{2,26}")
 
 
 class Choice(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer chooses the expected letter; see `chosen` for how it is found."""
+    """Passes when the answer chooses the expected letter; `chosen` says how it is found."""
 
     all_or_nothing: ClassVar[bool] = True
 
     value: str
     options: str = "ABCD"
-    """The letters that there are to choose from, in capitals."""
+    """The letters to choose from, in capitals."""
     anywhere: bool = True
-    """A letter that stands alone counts where none is named as the answer."""
+    """A letter that stands alone counts if none is named as the answer."""
 
     def __post_init__(self) -> None:
         if not _LETTERS.fullmatch(self.options) or len(set(self.options)) != len(self.options):
@@ -34,7 +34,7 @@ class Choice(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError(f"`value` is {self.value!r}; give one of the letters {self.options}.")
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it does, else 0; `details` has the letter found."""
+        """Scores 1 if it does, else 0; `details` has the letter."""
         letter = chosen(graded.output.text, self.options, anywhere=self.anywhere)
         if letter is None:
             reason = f"The answer chooses none of {self.options}: {shown(graded.output.text)}."

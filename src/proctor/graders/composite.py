@@ -1,7 +1,7 @@
-"""Several checks to one mark: each member is an assertion of its own, and an aggregator weighs their scores.
+"""Combines several checks into one result: each is an assertion, and an aggregator weighs their scores.
 
-A member that could not be scored makes the whole unscored: what it would have said is not known. A member of
-weight 0 is only reported. The names of the results are those of AgentV's composite graders.
+A member that cannot be scored makes the whole unscored. A member of weight 0 is only reported. The names in
+the results are those of AgentV's composite graders.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from proctor.protocols import Graded, Grader, Grading
 from proctor.stats import reaches
 
 _RESULTS = re.compile(r"\{\{\s*EVALUATOR_RESULTS_JSON\s*\}\}")
-"""Where a judge's prompt has the results; they follow it where it does not say."""
+"""Where the results go in a judge's prompt; without this placeholder they follow the prompt."""
 
 
 class Member(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One check of several, under a name that no other of them has."""
+    """One of the checks, under a unique name."""
 
     name: str
     assertion: Assertion
 
 
 Scores = Mapping[str, Score]
-"""The members' scores by their names, in order; none of them unscored."""
+"""The members' scores by name, in order; none is unscored."""
 
 
 # --- aggregators -------------------------------------------------------------------------------------------
@@ -45,13 +45,13 @@ Scores = Mapping[str, Score]
 class WeightedAverage(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="weighted_average"
 ):
-    """The weighted mean of the members' values; passes from 0.8."""
+    """The weighted mean of the members' values; 0.8 and above passes."""
 
     weights: dict[str, float] = {}
-    """By the members' names; a member that is not named has the weight of its assertion."""
+    """By member name; a member that is not listed has the weight of its assertion."""
 
     async def mark(self, scores: Scores, weights: Mapping[str, float], graded: Graded) -> Mark:  # noqa: ARG002
-        """The mark of the mean."""
+        """Returns the result for the mean."""
         total = math.fsum(weights[name] for name in scores)
         value = math.fsum(weights[name] * (result.value or 0.0) for name, result in scores.items()) / total
         failed = _failed(scores)
@@ -63,7 +63,7 @@ class WeightedAverage(
 class Threshold(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="threshold"
 ):
-    """The share of the members that passed; passes from `threshold`."""
+    """The share of the members that passed; `threshold` and above passes."""
 
     threshold: float
 
@@ -72,7 +72,7 @@ class Threshold(
             raise ValueError(f"`threshold` is {self.threshold:g}; give a share from 0 to 1.")
 
     async def mark(self, scores: Scores, weights: Mapping[str, float], graded: Graded) -> Mark:  # noqa: ARG002
-        """The mark of the share."""
+        """Returns the result for the share."""
         failed = _failed(scores)
         passed, count = len(scores) - len(failed), len(scores)
         value = passed / count
@@ -84,13 +84,13 @@ class Threshold(
 class ByProgram(
     Program, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="program"
 ):
-    """What a program makes of the results: `{"results": {NAME: {score, verdict, reason, assertions}}}`."""
+    """A program decides; it reads `{"results": {NAME: {score, verdict, reason, assertions}}}`."""
 
     async def mark(self, scores: Scores, weights: Mapping[str, float], graded: Graded) -> Mark:
-        """The mark that the program prints.
+        """Returns the result that the program prints.
 
         Raises:
-            CannotScore: the program could not tell.
+            CannotScore: the program gave no result.
         """
         return await self.mark_of({"results": _results(scores, weights), "config": self.config or {}}, graded)
 
@@ -98,7 +98,7 @@ class ByProgram(
 class ByJudge(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="llm_grader"
 ):
-    """What a judge makes of the results, as the grader `llm_grader` asks it."""
+    """A judge decides, called as the grader `llm_grader` calls it."""
 
     prompt: str
     judge: str | None = None
@@ -108,10 +108,10 @@ class ByJudge(
             raise ValueError("`prompt` is empty; say how the judge is to weigh the results.")
 
     def assertion(self) -> Assertion:
-        """The check that puts the prompt to the judge.
+        """Returns the assertion that calls the judge with the prompt.
 
-        The results come as metadata of the case: the judge is told that those are data, and the words of an
-        answer that they quote cannot end them.
+        The results are passed as metadata of the case: the judge is told that metadata is data, and an answer
+        quoted in them cannot end their section.
         """
         template, count = _RESULTS.subn("{{ metadata_json }}", self.prompt)
         params = {"prompt": template if count else f"{self.prompt}\n\n{{{{ metadata_json }}}}"}
@@ -120,10 +120,10 @@ class ByJudge(
         )
 
     async def mark(self, scores: Scores, weights: Mapping[str, float], graded: Graded) -> Mark:
-        """The mark that the judge gives.
+        """Returns the judge's result.
 
         Raises:
-            CannotScore: no judge could tell.
+            CannotScore: no judge gave a verdict.
         """
         metadata = {**graded.case.metadata, "evaluator_results": _results(scores, weights)}
         judged = await score(
@@ -146,7 +146,7 @@ def _failed(scores: Scores) -> list[str]:
 
 
 def _results(scores: Scores, weights: Mapping[str, float]) -> dict[str, Any]:
-    """The members' scores as programs and judges read them."""
+    """Returns the members' scores in the form that programs and judges read."""
     return {
         name: {
             "score": result.value,
@@ -167,7 +167,7 @@ def _results(scores: Scores, weights: Mapping[str, float]) -> dict[str, Any]:
 
 
 class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes as its aggregator says, which weighs what several checks make of the same answer."""
+    """Runs several checks on the same answer; its aggregator decides whether they pass."""
 
     waits: ClassVar[bool] = True
 
@@ -194,24 +194,24 @@ class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         self._bound()
 
     def wants(self) -> frozenset[str]:
-        """What any member, or the aggregator, asks."""
+        """Returns what any member or the aggregator requires."""
         return frozenset().union(*(grader.wants() for grader in self._bound()))
 
     def judges(self) -> tuple[str | None, ...]:
-        """The judges that any member, or the aggregator, asks; each once."""
+        """Returns the judges that any member or the aggregator calls, each once."""
         return tuple(dict.fromkeys(name for grader in self._bound() for name in grader.judges()))
 
     async def grade(self, graded: Graded) -> Mark:
-        """The value is the aggregator's; entries are those of the members, and `details` has their scores.
+        """Scores what the aggregator says; the evidence is the members', and `details` has their scores.
 
-        A gate of a member's grader, such as a required item of a list, is one of the whole as well.
+        A gate of a member's grader, such as a required rubric item, also gates the whole.
 
         Raises:
-            CannotScore: a member that counts, or the aggregator, could not tell.
+            CannotScore: a member that counts, or the aggregator, gave no score.
         """
-        # Two members may ask the same question, and judgments do not say for which of them they are.
+        # Two members may ask the same question, and a judgment does not say which member it belongs to.
         graded = replace(graded, known=())
-        # Without the members' own gates: what a score still requires, its grader does.
+        # Without the members' own gates: what a score still requires comes from its grader.
         pending = (
             score(replace(member.assertion, required=None), graded, GRADERS.get) for member in self.members
         )
@@ -231,15 +231,15 @@ class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return _combine(mark, scores, counting, own_gates, judgments)
 
     def _weights(self) -> dict[str, float]:
-        """Each member's weight; 0 for one that is only reported."""
+        """Returns each member's weight; 0 for one that is only reported."""
         weights = self.aggregator.weights if isinstance(self.aggregator, WeightedAverage) else {}
         return {member.name: weights.get(member.name, member.assertion.weight) for member in self.members}
 
     def _bound(self) -> list[Grader]:
-        """The graders of all members, and the aggregator's.
+        """Returns the graders of all members, and the aggregator's.
 
         Raises:
-            ValueError: one does not exist, or its parameters are wrong.
+            ValueError: a grader does not exist, or its parameters are invalid.
         """
         bound = [_bound(f"The member {member.name!r}", member.assertion) for member in self.members]
         if isinstance(self.aggregator, ByJudge):
@@ -268,7 +268,7 @@ def _combine(
     own_gates: Mapping[str, float | None],
     judgments: tuple[Judgment, ...],
 ) -> Mark:
-    """The aggregator's mark with what the members said, held down by the gates that were not reached."""
+    """Adds the members' evidence and scores to the aggregator's result, and applies the gates."""
     value, passed, reason = mark.value, mark.passed, mark.reason
     details = {**mark.details, "scores": {name: _result_details(result) for name, result in scores.items()}}
     gates = {name: max(result.required or 0.0, own_gates[name] or 0.0) for name, result in counting.items()}
@@ -297,7 +297,7 @@ def _result_details(result: Score) -> dict[str, Any]:
 
 
 def _entries(name: str, result: Score) -> list[Entry]:
-    """A member's evidence under its name; its reason where it has no entries."""
+    """Returns a member's evidence under its name, or its reason if it has none."""
     passed = None if result.outcome is Verdict.UNSCORED else result.outcome is Verdict.PASS
     entries = result.entries or (Entry(text=result.reason or "as asked", passed=passed),)
     return [

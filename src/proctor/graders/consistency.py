@@ -1,6 +1,6 @@
-"""All answers to one case to a mark: how far they say the same.
+"""Grades how far all answers to one case agree.
 
-Sameness is of texts after light normalising, not of meaning.
+Compares texts after light normalization, not meanings.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _ANSWERS_KEPT = 20
 
 
 class Consistency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when enough of a case's answers are the same, and are the expected one if one is given.
+    """Passes when enough of a case's answers are the same, and equal the expected answer if there is one.
 
-    Answers are compared with their case folded, runs of white space as one space, and quotes, emphasis and
-    closing punctuation at the ends left out. Of two equally frequent answers the one given first counts.
+    The comparison ignores case, collapses white space, and drops quotes, emphasis and closing punctuation at
+    both ends. If two answers are equally frequent, the earlier one counts.
     """
 
     over_repeats: ClassVar[bool] = True
@@ -40,7 +40,7 @@ class Consistency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise ValueError("`expected` is blank; leave it out where no answer is expected.")
 
     def grade(self, graded: Graded) -> Mark:
-        """Value is the share of the most frequent answer, or 0 when that is empty or not the expected one.
+        """Scores the share of the most frequent answer; 0 if that is empty or not the expected one.
 
         Raises:
             CannotScore: there are fewer than two answers.
@@ -67,7 +67,7 @@ class Consistency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
     def _wrong(self, answer: str) -> str:
-        """What is wrong with the most frequent answer itself, as a clause; empty if nothing."""
+        """Returns what is wrong with the most frequent answer, as a clause; empty if nothing is."""
         if not answer:
             return ", which says nothing"
         if self.expected is None:
@@ -78,6 +78,6 @@ class Consistency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def normalised(text: str) -> str:
-    """The text as answers are compared; a text of punctuation only stays as it is."""
+    """Returns the text in the form in which answers are compared; punctuation alone stays as it is."""
     flat = " ".join(text.casefold().split())
     return flat.lstrip(_OPENING).rstrip(_CLOSING) or flat

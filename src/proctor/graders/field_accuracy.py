@@ -1,7 +1,7 @@
-"""Answers to marks by the fields of their JSON, each held against that of the expected output.
+"""Grades the fields of an answer's JSON against those of the expected output.
 
-Values keep their JSON types: `1` is not `"1"` and not `true`, though it is `1.0`. Dates are days of the
-calendar as they are written; no time zone moves one.
+Values keep their JSON types: `1` is not `"1"` and not `true`, though it is `1.0`. Dates are calendar days as
+written, without time zones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from proctor.model import Entry, Mark
 from proctor.protocols import Graded, Grading
 
 ABSENT: Final = object()
-"""What `find` gives where a path leads nowhere."""
+"""What `find` returns for a path that does not exist."""
 _NOT_EXPECTED: Final = "the expected output does not have it"
 
 _PATH = re.compile(r"(?:[^.\[\]]+|\[\d{1,9}\])(?:\.[^.\[\]]+|\[\d{1,9}\])*")
@@ -41,20 +41,20 @@ _TOKENS = re.compile(r"YYYY|MM{0,3}|DD?|[-/. ,]")
 
 
 class Field(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One field, and how near its value must be to the expected one."""
+    """One field, and how close its value must be to the expected one."""
 
     path: str
-    """Keys with dots between them, and places in lists: `items[0].price`."""
+    """Keys separated by dots, and list indexes: `items[0].price`."""
     match: Literal["exact", "numeric_tolerance", "date"] = "exact"
     required: bool = True
-    """Without it the answer's field counts as wrong; a field that is not required then does not count."""
+    """Whether a missing field counts as wrong; otherwise a missing field does not count."""
     weight: float = 1.0
     tolerance: float = 0.0
-    """The largest difference that passes, in the number's own unit."""
+    """The largest difference that passes, in the unit of the number."""
     relative: bool = False
-    """`tolerance` is a share of the expected number."""
+    """Whether `tolerance` is a share of the expected number."""
     formats: tuple[str, ...] = ()
-    """How dates are written, such as `DD/MM/YYYY`; tells which number of `3/4/2025` is the day."""
+    """Date formats, such as `DD/MM/YYYY`; they decide which number of `3/4/2025` is the day."""
 
     def __post_init__(self) -> None:
         steps(self.path)
@@ -75,7 +75,7 @@ class Field(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class FieldAccuracy(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when every field of the answer's JSON is the one of the case's expected output."""
+    """Passes when every field of the answer's JSON matches the case's expected output."""
 
     fields: tuple[Field, ...]
     aggregation: Literal["weighted_average", "all_or_nothing"] = "weighted_average"
@@ -85,12 +85,12 @@ class FieldAccuracy(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError("`fields` is empty; give at least one field.")
 
     def grade(self, graded: Graded) -> Mark:
-        """Value is the weighted share of the fields that are right; one entry a field.
+        """Scores the weighted share of the fields that are right, with one entry per field.
 
         A field that the expected output does not have counts as right.
 
         Raises:
-            CannotScore: the case expects no JSON, or no number or date where one is compared.
+            CannotScore: the expected output is not JSON, or a compared field of it is not a number or date.
         """
         expected = _expected(graded.case.expected)
         try:
@@ -124,7 +124,7 @@ class FieldAccuracy(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def _compare(field: Field, got: Any, expected: Any) -> Entry:
-    """Whether one field is right; None where it does not count."""
+    """Compares one field; `passed` is None if it does not count."""
     if expected is ABSENT:
         return Entry(text=field.path, passed=True, evidence=_NOT_EXPECTED)
     if got is ABSENT:
@@ -142,7 +142,7 @@ def _as_text(value: Any) -> str:
 
 
 def _expected(expected: Any) -> Any:
-    """The object or list that a case expects; of messages, that of the last assistant's that has one."""
+    """Returns the expected object or list; of messages, that of the last assistant message that has one."""
     turns = [expected]
     if isinstance(expected, list) and expected and all(_is_message(item) for item in expected):
         turns = [item.get("content") for item in reversed(expected) if item["role"] == "assistant"]
@@ -165,7 +165,7 @@ def _is_message(item: Any) -> bool:
 
 
 def _embedded(text: str) -> Any:
-    """The JSON that an answer is, or else what it has from its first `{` to its last `}`."""
+    """Parses the answer as JSON, or else its text from the first `{` to the last `}`."""
     try:
         return parse_json(text)
     except NotJson:
@@ -177,10 +177,10 @@ def _embedded(text: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def steps(path: str) -> tuple[str | int, ...]:
-    """The keys and places of a path such as `items[0].price`.
+    """Splits a path such as `items[0].price` into keys and indexes.
 
     Raises:
-        ValueError: it is not a path.
+        ValueError: the path is invalid.
     """
     if not _PATH.fullmatch(path):
         raise ValueError(f"{path!r} is no path; write keys and places, such as 'items[0].price'.")
@@ -188,7 +188,7 @@ def steps(path: str) -> tuple[str | int, ...]:
 
 
 def find(value: Any, path: str) -> Any:
-    """What stands at a path inside JSON, or ABSENT."""
+    """Returns the value at a path inside JSON, or ABSENT."""
     for step in steps(path):
         if isinstance(value, dict) and isinstance(step, str) and step in value:
             value = value[step]
@@ -204,7 +204,7 @@ def find(value: Any, path: str) -> Any:
 
 
 def equal(left: Any, other: Any) -> bool:
-    """Whether two JSON values are the same, whatever the order of keys; numbers by value, types apart."""
+    """Whether two JSON values are equal; ignores the order of keys, and compares numbers by value."""
     if isinstance(left, bool) or isinstance(other, bool):
         return left is other
     if isinstance(left, dict) and isinstance(other, dict):
@@ -218,17 +218,19 @@ def _same(_field: Field, got: Any, expected: Any) -> bool:
     return equal(got, expected)
 
 
-def _near(field: Field, got: Any, wanted: Any) -> bool:
-    expected, number = _number(wanted), _number(got)
+def _near(field: Field, got: Any, expected_value: Any) -> bool:
+    expected, number = _number(expected_value), _number(got)
     if expected is None:
-        raise CannotScore(f"The expected {field.path!r} is {_as_text(wanted)}, which is not a number.")
+        raise CannotScore(
+            f"The expected {field.path!r} is {_as_text(expected_value)}, which is not a number."
+        )
     return number is not None and is_near(number, expected, field.tolerance, relative=field.relative)
 
 
 def _number(value: Any) -> str | None:
-    """A finite number as `float` reads it, or the one that a text begins with.
+    """Returns a finite number as text for `float`, or the number that a text begins with.
 
-    `1,234.5` is one, a date is none. Of a float count the 15 digits that it surely has: 0.1 + 0.2 is 0.3.
+    `1,234.5` is a number, a date is not. Floats are rounded to 15 digits, so that 0.1 + 0.2 is 0.3.
     """
     if isinstance(value, str):
         match = _NUMBER.match(value)
@@ -242,10 +244,10 @@ def _number(value: Any) -> str | None:
         return None
 
 
-def _same_day(field: Field, got: Any, wanted: Any) -> bool:
-    expected = _day(wanted, field.formats)
+def _same_day(field: Field, got: Any, expected_value: Any) -> bool:
+    expected = _day(expected_value, field.formats)
     if expected is None:
-        raise CannotScore(f"The expected {field.path!r} is {_as_text(wanted)}, which is not a date.")
+        raise CannotScore(f"The expected {field.path!r} is {_as_text(expected_value)}, which is not a date.")
     return _day(got, field.formats) == expected
 
 
@@ -260,10 +262,10 @@ _MATCHES: Final[dict[str, Callable[[Field, Any, Any], bool]]] = {
 
 
 def _day(value: Any, formats: tuple[str, ...]) -> date | None:
-    """The day that a text names, or None.
+    """Parses the day that a text names, or returns None.
 
-    Read are year-month-day, months by their English names, and two numbers before the year: those are month
-    and day, unless the formats in digits have only the other order, or do not tell and the first is above 12.
+    Reads year-month-day, English month names, and two numbers before the year. These are month and day,
+    unless the numeric formats have only the other order, or leave it open and the first number is above 12.
     """
     text = value.strip() if isinstance(value, str) else ""
     if match := _ISO.fullmatch(text):
@@ -283,10 +285,10 @@ def _day(value: Any, formats: tuple[str, ...]) -> date | None:
 
 @lru_cache(maxsize=512)
 def _order(date_format: str) -> str:
-    """The order in which a format of digits names day, month and year, such as `DMY`; else empty.
+    """Returns the order of day, month and year in a numeric format, such as `DMY`; empty for other formats.
 
     Raises:
-        ValueError: it is no format of a date.
+        ValueError: the text is not a date format.
     """
     order = "".join(token[0] for token in _TOKENS.findall(date_format) if token[0] in "YMD")
     if _TOKENS.sub("", date_format) or sorted(order) != ["D", "M", "Y"]:
@@ -297,7 +299,7 @@ def _order(date_format: str) -> str:
 
 
 def _month(name: str) -> int:
-    """The number of a month from its name or the beginning of it; 0 for none."""
+    """Returns the number of a month from its name or a prefix of it; 0 if there is none."""
     name = "september" if name.lower() == "sept" else name.lower()
     return next((number for number, month in enumerate(_MONTHS, 1) if month.startswith(name)), 0)
 

@@ -1,4 +1,4 @@
-"""Answers to marks by their words alone: case, punctuation, English articles and white space left out."""
+"""Grades an answer by its words, ignoring case, punctuation, English articles and white space."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class FuzzyMatch(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer's words contain those of an expected text, or are a part of them.
+    """Passes when the answer's words contain those of an expected text, or are contained in them.
 
-    It is as loose as it sounds: the answer "no" is a part of "not now". An empty answer fails.
+    This is a loose check: the answer "no" is contained in "not now". An empty answer fails.
     """
 
     all_or_nothing: ClassVar[bool] = True
@@ -31,7 +31,7 @@ class FuzzyMatch(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 raise ValueError(f"`values` has {value!r}, which has no word left to look for; remove it.")
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it does for one of them, else 0; the reason names the first."""
+        """Scores 1 if one of the texts matches, else 0; the reason names the first match."""
         answer = words_of(graded.output.text)
         for value in self.values if answer else ():
             expected_words = words_of(value)
@@ -42,5 +42,5 @@ class FuzzyMatch(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def words_of(text: str) -> str:
-    """The words of a text in lower case, with one space between them."""
+    """Returns the words of a text in lower case, with one space between them."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())

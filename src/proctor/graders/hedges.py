@@ -1,7 +1,7 @@
-"""Answers to marks by whether they admit that they do not know: phrases of doubt and missing facts.
+"""Grades whether an answer admits that it does not know, by phrases of doubt and of missing facts.
 
-A heuristic over wording, for questions whose right answer cannot be known. Not knowing is not refusing, which
-is what `refusal` looks for.
+A heuristic over wording, for questions whose right answer cannot be known. The grader `refusal` looks for
+refusals, which are something else.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from proctor.protocols import Graded, Grading
 class Hedges(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer says that it does not know, is not sure, or was not told.
 
-    A heuristic over phrases in English, German, French, Spanish, Italian and Chinese. Case, apostrophes,
-    white space and the usual spellings of one phrase ("don't", "do not") make no difference, and a phrase
-    counts only as whole words. Beyond the phrases, all words of not knowing that `refusal` looks for count
-    too. What the answer quotes, its code and its conditions do not. An empty answer says nothing of the kind.
+    A heuristic over phrases in English, German, French, Spanish, Italian and Chinese. It ignores case, kinds
+    of apostrophe, white space and the usual spellings of one phrase ("don't", "do not"), and matches whole
+    words only. All words of not knowing that `refusal` looks for count too. Quotations, code and conditions
+    in the answer do not count. An empty answer fails.
     """
 
     all_or_nothing: ClassVar[bool] = True
 
     phrases: tuple[str, ...] | None = None
-    """What is looked for anywhere in the answer, instead of the grader's own catalogue."""
+    """Phrases to look for anywhere in the answer, instead of the built-in catalogue."""
 
     def __post_init__(self) -> None:
         if self.phrases is not None:
             refuse_empty("phrases", self.phrases)
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it does, else 0; the reason quotes the phrase."""
+        """Scores 1 if it does, else 0; the reason quotes the phrase."""
         phrase = hedging_words(graded.output.text, self.phrases or HEDGE_PHRASES)
         if phrase is not None:
             return Mark(value=1.0, passed=True, reason=f"The answer admits doubt: {shown(phrase)}.")

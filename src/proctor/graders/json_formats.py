@@ -1,7 +1,6 @@
-"""`format` of JSON Schema: names to checks of values, as the package ajv-formats 3 makes them.
+"""Checks for `format` of JSON Schema, with the behaviour of the package ajv-formats 3.
 
-Its patterns are JavaScript's and stand here as Python reads them. They run under the time limit of
-`patterns`.
+Its JavaScript patterns are written here as Python reads them. They run under the time limit of `safe_regex`.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _PATTERNS: Final = {
     "uuid": r"(?:urn:uuid:)?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}",
 }
 _CASED: Final = frozenset(("duration", "ipv4", "json-pointer", "relative-json-pointer"))
-"""Those whose letters have one case."""
+"""Formats in which the case of letters matters."""
 _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _TIME: Final = re.compile(
     r"([0-9]{2}):([0-9]{2}):([0-9]{2}(?:\.[0-9]+)?)(z|([+-])([0-9]{2})(?::?([0-9]{2}))?)?", re.IGNORECASE
@@ -65,14 +64,14 @@ _ADDRESS: Final = re.compile(r"//(?:[^/?#@\[]*@)?\[([0-9a-f:.]+)\]", re.IGNORECA
 
 
 def keeps_format(name: str, value: Any) -> bool:
-    """Whether a value keeps a format; one of a kind that the format is not about does.
+    """Whether a value matches a format; a value of a type that the format does not apply to matches.
 
     Args:
         name: one of `FORMATS`.
-        value: a value of JSON.
+        value: a JSON value.
 
     Raises:
-        CannotScore: looking for a pattern did not end in time.
+        CannotScore: a pattern search exceeded its time limit.
     """
     if isinstance(value, str):
         return _TEXTS[name](value) if name in _TEXTS else True
@@ -103,7 +102,7 @@ def _is_time(text: str, *, needs_zone: bool = True) -> bool:
         return False
     if hour <= 23 and minute <= 59 and second < 60:
         return True
-    # A leap second: the last of a day in UTC.
+    # A leap second: the last second of a day in UTC.
     utc_minute = minute - minutes * sign
     utc_hour = hour - hours * sign - (utc_minute < 0)
     return utc_hour in (23, -1) and utc_minute in (59, -1) and second < 61
@@ -119,7 +118,7 @@ def _is_ipv6(text: str) -> bool:
         IPv6Address(text)
     except AddressValueError:
         return False
-    return "%" not in text  # a zone is no part of the format
+    return "%" not in text  # a zone is not part of the format
 
 
 def _is_uri(name: str) -> Callable[[str], bool]:
@@ -154,4 +153,4 @@ _TEXTS: Final[dict[str, Callable[[str], bool]]] = {
     "uri-reference": _is_uri("uri-reference"),
 }
 FORMATS: Final = frozenset((*_TEXTS, "int32", "int64", "float", "double", "password", "binary"))
-"""The names that are known; the last four allow everything."""
+"""The known names; the last four allow everything."""

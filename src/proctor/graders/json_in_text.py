@@ -1,7 +1,6 @@
-"""Answers to marks by the JSON objects that stand in them, whatever prose and fences are around.
+"""Grades the JSON objects in an answer, whatever prose and fences surround them.
 
-An object is looked for from each opening brace that can begin one; what stands inside an object that was
-found belongs to it.
+The search tries each opening brace that can begin an object. Objects inside an object are part of it.
 """
 
 from __future__ import annotations
@@ -20,32 +19,33 @@ from proctor.protocols import Graded, Grading
 
 _BEGINS = re.compile(r'\{(?=\s*["}])')
 _MOST_READ = 20_000_000
-"""How many characters may be read in vain; only an answer that is made for it needs more."""
+"""Characters that failed attempts may read; only a hostile answer needs more."""
 _DEEP = 10_000
-"""What reading an object that nests too deeply counts for."""
+"""The cost, in characters, of an object that nests too deeply."""
 
 
 class ContainsJson(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when a JSON object stands in the answer that has every key and keeps the schema."""
+    """Passes when the answer contains a JSON object that has every key and matches the schema."""
 
     all_or_nothing: ClassVar[bool] = True
 
     keys: tuple[str, ...] = ()
-    """The keys that it must have at its top level."""
+    """The keys that the object must have at its top level."""
     schema: Schema | None = None
     formats: bool = False
-    """Check `format` of the schema as well."""
+    """Whether to check `format` in the schema as well."""
     which: Literal["any", "last"] = "any"
-    """Which object counts where there are several: each of them, or only the last."""
+    """Which object counts if there are several: any of them, or only the last."""
 
     def __post_init__(self) -> None:
         self._checks()
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when one does, else what the first is worth; the entries are those of that object.
+        """Scores 1 if an object passes, else the score of the first object, with its entries.
 
         Raises:
-            CannotScore: the answer has too many beginnings of objects, or a schema's pattern did not end.
+            CannotScore: the answer has too many opening braces, or a pattern in the schema exceeded its time
+                limit.
         """
         texts = objects_in(graded.output.text)
         if not texts:
@@ -75,10 +75,10 @@ class ContainsJson(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def objects_in(text: str) -> list[str]:
-    """The JSON objects that stand in a text, as they are written, in order; none inside another.
+    """Returns the sources of the JSON objects in a text, in order, without nested ones.
 
     Raises:
-        CannotScore: it has too many beginnings of objects that are none.
+        CannotScore: too many of the text's opening braces do not begin an object.
     """
     objects: list[str] = []
     begins, read = _BEGINS.search(text), 0
@@ -91,7 +91,7 @@ def objects_in(text: str) -> list[str]:
         except RecursionError:
             read += _DEEP
         except ValueError as error:
-            # What a failure costs besides: the standard library counts the lines up to it.
+            # A failure also costs a count of the lines before it, in the standard library.
             at = getattr(error, "pos", start)
             read += at - start + at // 16
         if read > _MOST_READ:

@@ -1,7 +1,7 @@
-"""Answers to marks by their structure: text to JSON, and JSON against a schema, keys or an array's limits.
+"""Grades the structure of an answer: whether it is JSON, and matches a schema, keys or an array's limits.
 
-JSON is what RFC 8259 calls so: NaN and Infinity are not. Schemas are those of json-schema.org; nothing a
-schema points to is ever fetched, and its patterns run under the time limit of `patterns`.
+JSON is that of RFC 8259, without NaN and Infinity. Schemas are those of json-schema.org. References of a
+schema are never fetched, and its patterns run under the time limit of `safe_regex`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ PairsHook = Callable[[list[tuple[str, Any]]], dict[str, Any]]
 
 
 class NotJson(Exception):
-    """A text is not JSON; its message is a clause that says why."""
+    """A text is not JSON; the message is a clause that says why."""
 
 
 class DuplicateKey(NotJson):
-    """A text is JSON in which an object has a key twice."""
+    """A JSON object has a key twice."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"an object has the key {key!r} twice")
@@ -45,17 +45,17 @@ class DuplicateKey(NotJson):
 
 
 def parse_json(text: str, *, strip_fences: bool = True, unique_keys: bool = False) -> Any:
-    """The value that a text has as JSON.
+    """Parses a text as JSON.
 
     Args:
-        text: the whole text must be JSON; white space around it is left out.
-        strip_fences: also take a text that is one whole fenced block, with or without a language name.
-        unique_keys: refuse an object with the same key twice, in whatever case, instead of taking the last.
+        text: all of it must be JSON, apart from white space at its ends.
+        strip_fences: also accept a text that is a single fenced block, with or without a language name.
+        unique_keys: refuse an object that has a key twice, ignoring case, instead of taking the last.
 
     Raises:
-        NotJson: it is not JSON.
-        DuplicateKey: it is, but for that.
-        CannotScore: it is nested more deeply, or has a longer number, than can be read.
+        NotJson: the text is not JSON.
+        DuplicateKey: an object has a key twice.
+        CannotScore: the text is nested too deeply, or has too long a number, to be read.
     """
     text = text.strip()
     pairs_hook = unique_object if unique_keys else None
@@ -72,10 +72,10 @@ def parse_json(text: str, *, strip_fences: bool = True, unique_keys: bool = Fals
 
 
 def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these keys and values: an `object_pairs_hook` of the standard library's decoder.
+    """Builds an object from its keys and values; an `object_pairs_hook` for `json.loads`.
 
     Raises:
-        DuplicateKey: two keys are the same but for their case and white space around them.
+        DuplicateKey: two keys are equal, ignoring case and white space at their ends.
     """
     keys: set[str] = set()
     for key, _ in pairs:
@@ -87,7 +87,7 @@ def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _unfenced(text: str) -> str | None:
-    """What stands between the fences, or None when the text is not one whole fenced block."""
+    """Returns the content of a text that is a single fenced block, else None."""
     fence = _FENCE.match(text)
     if fence is None or len(text) < 2 * len(fence[0]) or not text.endswith(fence[0]):
         return None
@@ -112,7 +112,7 @@ def _not_a_constant(name: str) -> NoReturn:
 
 
 def _read(graded: Graded, strip_fences: bool) -> tuple[Any, Mark | None]:
-    """The answer as JSON, or the mark of an answer that is not."""
+    """Returns the answer as JSON, or the result of an answer that is not JSON."""
     try:
         return parse_json(graded.output.text, strip_fences=strip_fences), None
     except NotJson as error:
@@ -126,32 +126,32 @@ class IsJson(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     all_or_nothing: ClassVar[bool] = True
 
     strip_fences: bool = True
-    """Also take an answer that is one whole fenced block."""
+    """Whether to accept an answer that is a single fenced block."""
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it is, else 0."""
+        """Scores 1 if it is, else 0."""
         _, failed = _read(graded, self.strip_fences)
         return failed or Mark(value=1.0, passed=True, reason="The answer is JSON.")
 
 
 class JsonSchema(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer is JSON that a schema allows; draft 2020-12 unless `$schema` says otherwise."""
+    """Passes when the answer is JSON that matches a schema; draft 2020-12 unless `$schema` names another."""
 
     all_or_nothing: ClassVar[bool] = True
 
     schema: Schema
     strip_fences: bool = True
     formats: bool = False
-    """Check `format` as well, which the drafts leave to the reader."""
+    """Whether to check `format` as well, which the drafts leave open."""
 
     def __post_init__(self) -> None:
         _checked_validator(self.schema, self.formats)
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it is, else 0; one entry a violation, with its place as a JSON path.
+        """Scores 1 if it is, else 0; one entry per violation, with its JSON path.
 
         Raises:
-            CannotScore: a pattern did not end in time, or the schema goes round in circles.
+            CannotScore: a pattern exceeded its time limit, or the schema refers to itself without end.
         """
         value, failed = _read(graded, self.strip_fences)
         return failed or _violations(_checked_validator(self.schema, self.formats), [("$", value)])
@@ -168,7 +168,7 @@ class JsonKeys(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("`keys` is empty; give at least one key.")
 
     def grade(self, graded: Graded) -> Mark:
-        """Value is the share of the keys that are there; one entry a key."""
+        """Scores the share of the keys that are present, with one entry per key."""
         value, failed = _read(graded, self.strip_fences)
         if failed is not None:
             return failed
@@ -186,14 +186,14 @@ class JsonKeys(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class JsonArray(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer is a JSON array with as many items as allowed, each as the schema allows."""
+    """Passes when the answer is a JSON array with an allowed number of items that all match the schema."""
 
     all_or_nothing: ClassVar[bool] = True
 
     min_items: int | None = None
     max_items: int | None = None
     schema: Schema | None = None
-    """What every item must keep."""
+    """What every item must match."""
     strip_fences: bool = True
 
     def __post_init__(self) -> None:
@@ -208,10 +208,10 @@ class JsonArray(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             _checked_validator(self.schema)
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it is, else 0; one entry a violation of the schema.
+        """Scores 1 if it is, else 0; one entry per violation of the schema.
 
         Raises:
-            CannotScore: a pattern did not end in time, or the schema goes round in circles.
+            CannotScore: a pattern exceeded its time limit, or the schema refers to itself without end.
         """
         value, failed = _read(graded, self.strip_fences)
         if failed is not None:
@@ -248,7 +248,7 @@ def _items_mark(schema: Schema, items: list[Any]) -> Mark:
 
 
 def _violations(validator: Any, places: list[tuple[str, Any]]) -> Mark:
-    """The mark of values at their JSON paths under one schema."""
+    """Grades values, each with its JSON path, against one schema."""
     from referencing.exceptions import Unresolvable
 
     try:
@@ -273,10 +273,10 @@ def _violations(validator: Any, places: list[tuple[str, Any]]) -> Mark:
 
 
 def _checked_validator(schema: Schema, formats: bool = False) -> Any:
-    """The validator of a schema.
+    """Returns the validator of a schema.
 
     Raises:
-        ValueError: it is not a schema, points outside itself, or has a pattern or format that is not known.
+        ValueError: the schema is invalid, refers outside itself, or has an invalid pattern or unknown format.
     """
     try:
         return _validator(codec.encode(schema), formats)
@@ -288,7 +288,7 @@ def _checked_validator(schema: Schema, formats: bool = False) -> Any:
 
 @lru_cache(maxsize=_KEPT_SCHEMAS)
 def _validator(encoded: bytes, formats: bool) -> Any:
-    """A validator over a copy of the schema; kept, as making one takes a millisecond."""
+    """Builds a validator over a copy of the schema; cached, as building one takes a millisecond."""
     from jsonschema import validators
     from referencing import Registry
     from referencing.jsonschema import specification_with
@@ -321,22 +321,22 @@ def _validator(encoded: bytes, formats: bool) -> Any:
 
 
 class _Walk:
-    """Goes through a schema and all that it points to, once, before any answer is checked."""
+    """Checks a schema and everything that it refers to, once, before any answer is graded."""
 
-    def __init__(self, named: str | None, specification: Any, *, formats: bool) -> None:
-        self.named = named
+    def __init__(self, dialect_uri: str | None, specification: Any, *, formats: bool) -> None:
+        self.named = dialect_uri
         self._formats = formats
         self.specification = specification
         self._seen: set[int] = set()
         self._words: set[str] = set()
 
     def check(self, resource: Any, resolver: Any) -> None:
-        """Check one schema and those inside it.
+        """Checks one schema and its subschemas.
 
-        `$schema` is taken out: where the library meets one, it goes back to patterns without a time limit.
+        Removes `$schema`: with it the library would run patterns without a time limit.
 
         Raises:
-            ValueError: something in it cannot be kept.
+            ValueError: the schema has something that is invalid or not supported.
         """
         schema = resource.contents
         if not isinstance(schema, dict) or id(schema) in self._seen:
@@ -360,7 +360,7 @@ class _Walk:
             self.check(inner, resolver.in_subresource(inner))
 
     def conclude(self) -> None:
-        """Check what only the whole schema shows.
+        """Checks the keywords of the whole schema.
 
         Raises:
             ValueError: the library would run patterns without a time limit.
@@ -410,7 +410,7 @@ def _pattern_properties(validator: Any, allowed: Any, value: Any, _schema: Any) 
 
 
 def _unique_items(validator: Any, unique: Any, value: Any, _schema: Any) -> Iterator[Exception]:
-    """The library compares each item with each other one."""
+    """Checks `uniqueItems` in linear time; the library compares every item with every other."""
     from jsonschema import ValidationError
 
     if (
@@ -422,7 +422,7 @@ def _unique_items(validator: Any, unique: Any, value: Any, _schema: Any) -> Iter
 
 
 def _equality_key(value: Any) -> Any:
-    """What is the same for JSON values that are equal: numbers by value, and never a number and a boolean."""
+    """Returns a key that is the same for equal JSON values; a number never equals a boolean."""
     if isinstance(value, dict):
         return frozenset([(key, _equality_key(item)) for key, item in value.items()])
     if isinstance(value, list):

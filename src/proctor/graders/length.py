@@ -1,7 +1,7 @@
-"""Answers to marks by how long they are: words, sentences, characters and list items.
+"""Grades the length of an answer: words, sentences, characters and list items.
 
-Counting words and sentences is done as in languages that put spaces between words; where a sentence ends
-is a heuristic that knows the usual English abbreviations.
+Counts words and sentences as in languages that put spaces between words. The end of a sentence is found by a
+heuristic that knows the usual English abbreviations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TAILS = frozenset(_MAY_BE_LAST.split())
 
 
 class Length(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer keeps every limit given; limits are counts, the ends included.
+    """Passes when the answer keeps every given limit; limits are inclusive.
 
     Words are what white space separates. Characters are Unicode code points without white space at both
     ends. Bullets are lines that begin with `-`, `*`, `•`, `+`, `1.` or `1)`. Sentences end with a full stop,
@@ -56,7 +56,7 @@ class Length(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 )
 
     def grade(self, graded: Graded) -> Mark:
-        """Value is the share of the limits that the answer keeps; one entry a limit."""
+        """Scores the share of the limits that the answer keeps, with one entry per limit."""
         entries: list[Entry] = []
         for unit, least, most in self._limits():
             count = _COUNTERS[unit](graded.output.text)
@@ -86,22 +86,22 @@ class Length(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def words(text: str) -> int:
-    """How many words the text has."""
+    """Counts words."""
     return len(text.split())
 
 
 def characters(text: str) -> int:
-    """How many code points the text has between white space at its ends."""
+    """Counts code points, without white space at both ends."""
     return len(text.strip())
 
 
 def bullets(text: str) -> int:
-    """How many list items the text has."""
+    """Counts list items."""
     return len(_BULLET.findall(text))
 
 
 def sentences(text: str) -> int:
-    """How many sentences the text has; pieces without a letter or digit are none."""
+    """Counts sentences; parts without a letter or digit do not count."""
     return sum(_sentences(block) for block in _BREAK.split(text))
 
 

@@ -1,7 +1,7 @@
-"""What an answer took to marks: its time, money, tokens and calls against limits.
+"""Grades the duration, cost, tokens and calls of an answer against limits.
 
-Nothing is measured here. Where a figure was not reported nothing can be said, and what the answer says does
-not count.
+Nothing is measured here: a figure that the target did not report leaves the answer unscored. The text of the
+answer does not count.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from proctor.protocols import Graded, Grading
 _EXPLORING: Final = frozenset(
     ("read", "grep", "glob", "search", "list", "Read", "Grep", "Glob", "WebSearch", "WebFetch")
 )
-"""The tools that look at something and change nothing."""
+"""Tools that read and change nothing."""
 
 
 class Latency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer took at most so long: as the target says, else as it was measured here."""
+    """Passes when the duration, reported by the target or else measured, is at most `threshold_ms`."""
 
     all_or_nothing: ClassVar[bool] = True
 
@@ -32,16 +32,16 @@ class Latency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         _limits(self, {"threshold_ms": _TIME})
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it did, else 0.
+        """Scores 1 if it passes, else 0.
 
         Raises:
-            CannotScore: it is not known how long it took.
+            CannotScore: the duration is not known.
         """
         return _mark(graded.output, _limits(self, {"threshold_ms": _TIME}))
 
 
 class Cost(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer cost at most so much."""
+    """Passes when the cost is at most `budget_usd`."""
 
     all_or_nothing: ClassVar[bool] = True
 
@@ -51,16 +51,16 @@ class Cost(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         _limits(self, {"budget_usd": _MONEY})
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it did, else 0.
+        """Scores 1 if it passes, else 0.
 
         Raises:
-            CannotScore: it is not known what it cost.
+            CannotScore: the cost is not known.
         """
         return _mark(graded.output, _limits(self, {"budget_usd": _MONEY}))
 
 
 class TokenUsage(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer took no more tokens than the limits allow."""
+    """Passes when the answer used no more tokens than the limits allow."""
 
     all_or_nothing: ClassVar[bool] = True
 
@@ -68,17 +68,17 @@ class TokenUsage(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
     max_input: float | None = None
     max_output: float | None = None
     add_cached: bool = False
-    """`max_total` counts the cached tokens beside input and output, not as a part of the input."""
+    """Whether `max_total` counts cached tokens in addition to input and output."""
 
     def __post_init__(self) -> None:
         if not self._token_limits():
             raise ValueError("No limit is given; give `max_total`, `max_input` or `max_output`.")
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when every limit is kept, else 0; one entry a limit.
+        """Scores 1 if every limit is kept, else 0; one entry per limit.
 
         Raises:
-            CannotScore: it is not known how many it took.
+            CannotScore: the number of tokens is not known.
         """
         return _mark(graded.output, self._token_limits(), whole=True)
 
@@ -88,10 +88,10 @@ class TokenUsage(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class ExecutionMetrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when every limit that is given is kept.
+    """Passes when every given limit is kept.
 
     An LLM call is a message of the assistant; an answer without messages is one. The exploration ratio is
-    the share of the tool calls that only look: read, grep, glob, search, list and those of the web.
+    the share of the tool calls that only read: read, grep, glob, search, list and those of the web.
     """
 
     max_tool_calls: float | None = None
@@ -117,7 +117,7 @@ class ExecutionMetrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields
             )
 
     def grade(self, graded: Graded) -> Mark:
-        """Value is the share of the limits that are kept; one entry a limit.
+        """Scores the share of the limits that are kept, with one entry per limit.
 
         Raises:
             CannotScore: a figure that is limited is not known.
@@ -179,9 +179,9 @@ class _Figure(NamedTuple):
     words: str
     unit: str
     of: Callable[[Output], float | None]
-    """The figure of an output; None when it is not known."""
+    """Returns the figure of an output; None if it is not known."""
     lack: str = ""
-    """What was not reported then, if that is not the figure itself."""
+    """What a message says is missing, if not the figure itself."""
 
 
 _TIME = _Figure("duration", " ms", _duration)
@@ -204,7 +204,7 @@ _RATIO = _Figure("exploration ratio", "", _exploration, "tool call, so no explor
 
 
 class _Limit(NamedTuple):
-    """What a figure may be."""
+    """The range that a figure may have."""
 
     figure: _Figure
     highest: float
@@ -213,10 +213,10 @@ class _Limit(NamedTuple):
 
 
 def _limits(grader: Any, figures: Mapping[str, _Figure]) -> list[_Limit]:
-    """The limits that a grader was given.
+    """Returns the limits that a grader has.
 
     Raises:
-        ValueError: one is not a finite number of 0 or more.
+        ValueError: a limit is not a finite number of 0 or more.
     """
     limits: list[_Limit] = []
     for name, figure in figures.items():
@@ -230,7 +230,7 @@ def _limits(grader: Any, figures: Mapping[str, _Figure]) -> list[_Limit]:
 
 
 def _mark(output: Output, limits: Sequence[_Limit], *, whole: bool = False) -> Mark:
-    """The mark of an output under its limits; `whole` leaves nothing between 0 and 1.
+    """Grades an output against limits; `whole` allows only the scores 0 and 1.
 
     Raises:
         CannotScore: a figure is not known.
@@ -243,7 +243,7 @@ def _mark(output: Output, limits: Sequence[_Limit], *, whole: bool = False) -> M
         if value is None:
             missing.append(figure.lack or figure.words)
             continue
-        # 0.8 is 0.2 above 0.6, which binary fractions do not quite say.
+        # 0.6 + 0.2 is not exactly 0.8 in binary.
         slack = 0.0 if lowest is None else 1e-9
         within = (lowest is None or value >= lowest - slack) and value <= highest + slack
         allowed = f"at most {highest:.10g}" if lowest is None else f"from {lowest:.4g} to {highest:.4g}"

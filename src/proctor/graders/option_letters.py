@@ -1,4 +1,4 @@
-"""Which letter of a few options an answer chooses: text to letter. Pure.
+"""Finds the option letter that an answer chooses. Pure.
 
 A heuristic that knows English words only.
 """
@@ -13,19 +13,19 @@ from proctor.graders.reasoning import without_thoughts
 
 _AROUND = " \t\r\n.,;:!?()[]{}*_`\"'-"
 _VOWELS = "aeiouy"
-"""Letters that are words of their own in English, French, Italian, Spanish or Portuguese."""
+"""Letters that are words in English, French, Italian, Spanish or Portuguese."""
 
 
 def chosen(
     text: str, options: str = "ABCD", *, anywhere: bool = True, strip_think: bool = True
 ) -> str | None:
-    """The letter that a text chooses, in capitals; None when there is none.
+    """Returns the letter that a text chooses, in capitals; None if there is none.
 
-    The first of these that there is counts, after `<think>` parts are left out unless `strip_think` is false:
+    Removes `<think>` parts unless `strip_think` is false. The first of these that exists counts:
 
     1. the text itself, when it is one letter and punctuation;
     2. the letter after the last "answer:" or "answer is";
-    3. the letter after the last "option", "choice" or "letter", or "option is" and the like;
+    3. the letter after the last "option", "choice" or "letter", perhaps followed by "is" or the like;
     4. the first letter that stands alone, if it may stand `anywhere`.
 
     A small vowel before another word is a word itself, such as the article "a".

@@ -1,8 +1,7 @@
-"""Outputs to marks by a program of the user's own: it reads JSON on stdin and prints one JSON object.
+"""Grades an output by a program of the user's own, which reads JSON on stdin and prints one JSON object.
 
-A program is judged by what it printed, whether or not it read anything. One that did not end well, or whose
-output is not that object, has measured nothing: its case is UNSCORED, and the reason has what it wrote. The
-form is that of AgentV's code graders.
+A program need not read its stdin. If it fails, or prints anything else, the case is UNSCORED, and the reason
+has what it printed. The format is that of AgentV's code graders.
 """
 
 from __future__ import annotations
@@ -36,26 +35,26 @@ _REASON_SHOWN = 500
 class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when a program gives the answer a score of at least 0.8.
 
-    The program gets the case, the output and all that is known of it as JSON on its stdin.
+    The program gets the case, the output and its metrics as JSON on stdin.
     """
 
     waits: ClassVar[bool] = True
 
     command: tuple[str, ...]
-    """The program and its arguments; no shell sees them. `python` is the interpreter that runs Proctor."""
+    """The program and its arguments, run without a shell. `python` is the interpreter that runs Proctor."""
     cwd: str | None = None
-    """Where it runs, relative to the suite's folder; None is that folder."""
+    """Its working directory, relative to the suite's folder; None is that folder."""
     timeout_s: float = 60.0
-    """After so many seconds it is killed with all that it started."""
+    """The time limit in seconds, after which it is killed with all its child processes."""
     config: dict[str, Any] | None = None
-    """Handed to it as it is, under `config`."""
+    """Passed to it unchanged, under `config`."""
     max_calls: int | None = None
-    """How often it may ask a judge; None: it is given none."""
+    """How often it may call a judge; None: never."""
     judge: str | None = None
-    """The name of the judge that it asks; None leaves it to the run."""
+    """The name of the judge that it calls; None uses those of the run."""
     output: Literal["messages", "text"] = "messages"
-    """What it reads as `output`: what the target said as messages, as AgentV 4 has it, or its answer as text,
-    as AgentV 5 does."""
+    """The form of `output` in its input: the target's messages, as in AgentV 4, or the answer as text, as in
+    AgentV 5."""
 
     def __post_init__(self) -> None:
         if not self.command or not self.command[0].strip():
@@ -69,27 +68,27 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         check_judge(self.judge, None)
 
     def wants(self) -> frozenset[str]:
-        """A judge, where it may ask one."""
+        """Returns `judge` if the program may call one."""
         return frozenset() if self.max_calls is None else frozenset(("judge",))
 
     def judges(self) -> tuple[str | None, ...]:
-        """The judge of its own, else those of the run, where it may ask one."""
+        """Returns the judge of this check, else those of the run, if the program may call one."""
         return () if self.max_calls is None else (self.judge,)
 
     async def grade(self, graded: Graded) -> Mark:
-        """The value is the program's score, within 0 and 1; one entry for each of its assertions.
+        """Scores what the program prints, cut to 0 to 1, with one entry per assertion of the program.
 
         Raises:
-            CannotScore: the program could not be run, did not end well or printed something else.
+            CannotScore: the program could not be run, failed, or printed something else.
         """
         build = script_payload_of if self.output == "text" else payload_of
         return await self.mark_of(build(graded, self.config), graded)
 
     async def mark_of(self, payload: dict[str, Any], graded: Graded) -> Mark:
-        """The mark that the program gives when it reads the payload as JSON.
+        """Runs the program with the payload as JSON, and returns its result.
 
         Raises:
-            CannotScore: the program could not be run, did not end well or printed something else.
+            CannotScore: the program could not be run, failed, or printed something else.
         """
         if self.max_calls is None:
             return await self._run(payload, graded, {})
@@ -122,21 +121,21 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def _as_stdin(payload: dict[str, Any]) -> bytes:
     try:
-        # Escaped beyond ASCII: half a character in an answer can be written in no other way.
+        # Escaped beyond ASCII, as a lone surrogate in an answer can be written in no other way.
         return json.dumps(payload, allow_nan=False).encode("ascii")
     except (ValueError, TypeError) as error:
         raise CannotScore(f"What the program should read cannot be written as JSON: {error}.") from None
 
 
 def read_mark(finished: Finished, called: str) -> Mark:
-    """The mark that a program has printed.
+    """Parses the result that a program printed.
 
     Args:
-        finished: what it left behind.
-        called: what messages call it.
+        finished: the exit code and output of the program.
+        called: the name of the program in messages.
 
     Raises:
-        CannotScore: it did not end well, or printed something else than such an object.
+        CannotScore: the program failed, or did not print a valid object.
     """
     try:
         if finished.exit_code != 0:
@@ -148,13 +147,13 @@ def read_mark(finished: Finished, called: str) -> Mark:
 
 
 class _Unreadable(Exception):
-    """No mark; its message continues a sentence that begins with the program's name."""
+    """There is no result; the message continues a sentence that begins with the program's name."""
 
 
 def _parse_output(stdout: bytes) -> dict[str, Any]:
-    """The one JSON object on stdout.
+    """Parses the JSON object on stdout.
 
-    Text around it is refused: a program that echoes the answer would otherwise let the answer print a score.
+    Refuses text around it: otherwise, if a program echoes the answer, the answer could print a score.
     """
     text = stdout.decode("utf-8-sig", "replace").strip()
     if not text:
@@ -193,7 +192,7 @@ def _mark(result: dict[str, Any]) -> Mark:
 
 
 def _score(result: dict[str, Any], entries: tuple[Entry, ...]) -> float:
-    """The score; without one, what `pass` says; without that, the share of assertions that passed."""
+    """Returns `score`, else `pass` as a number, else the share of assertions that passed."""
     score, passed = result.get("score"), result.get("pass")
     if isinstance(score, int | float) and not isinstance(score, bool):
         return score

@@ -1,7 +1,7 @@
-"""A case and its output to the JSON that a program which grades reads on its stdin.
+"""Builds the JSON that a grading program reads on stdin from a case and its output.
 
-The field names are those of AgentV's code graders. What is not known has the form that its SDK takes: null,
-an empty text, list or object where the SDK wants one, or nothing at all where it refuses null.
+The field names are those of AgentV's code graders. Unknown values have the form that its SDK accepts: null,
+an empty text, list or object, or no field at all if the SDK refuses null.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from proctor.model import Attachment, Message, Output, ToolCall, Usage
 from proctor.protocols import Graded
 
 _TOOL_FIELDS: Final = {"tool": "name", "id": "call_id", "input": "input", "output": "output"}
-"""What a call of a message is named in an event."""
+"""The fields of a tool call, with their names in events."""
 
 
 def payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Everything that a program may look at, as plain data; times in milliseconds, money in US dollars."""
+    """Returns everything that a program may read, as plain data; milliseconds and US dollars."""
     case, output = graded.case, graded.output
     messages = said(output)
     return {
@@ -51,7 +51,7 @@ def payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str
 
 
 def script_payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The form of AgentV 5: `output` is the answer, and `trace` has the messages and events as well."""
+    """Returns the payload of AgentV 5: `output` is the answer, and `trace` includes messages and events."""
     payload = payload_of(graded, config)
     messages, summary = payload["messages"], payload["trace"]
     trace = None if summary is None else {**summary, "messages": messages, "events": _events(messages)}
@@ -59,7 +59,7 @@ def script_payload_of(graded: Graded, config: dict[str, Any] | None = None) -> d
 
 
 def _events(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each message and call, what the calls gave back, and the last message of the assistant."""
+    """Returns each message, tool call and tool result, and the last message of the assistant, as events."""
     events: list[dict[str, Any]] = []
 
     def add(kind: str, event_id: str, **fields: Any) -> None:
@@ -86,10 +86,10 @@ def _events(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def expected_messages(expected: Any) -> list[dict[str, Any]]:
-    """What a case expects as a list of messages, from any of the forms in which a case holds it.
+    """Returns the expected output of a case as a list of messages.
 
-    A list whose items all have a `role` is such a list already; a text, an object or any other value is the
-    content of one message of the assistant. Where nothing is expected there is no message.
+    A list whose items all have a `role` is returned unchanged; any other value becomes the content of one
+    assistant message. If nothing is expected, there are no messages.
     """
     if expected is None:
         return []
@@ -103,7 +103,7 @@ def _has_role(item: Any) -> bool:
 
 
 def said(output: Output) -> list[dict[str, Any]]:
-    """What the target said: its messages, or one that has its answer and calls where it reported none."""
+    """Returns the target's messages, or one with its answer and tool calls if it reported none."""
     if output.messages:
         return [_message(message) for message in output.messages]
     return [_message(Message(role="assistant", content=output.text, tool_calls=output.tool_calls))]
@@ -139,7 +139,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _trace(output: Output) -> dict[str, Any] | None:
-    """Counts over the tool calls; None where the target reported neither messages nor calls."""
+    """Returns counts of the tool calls; None if the target reported neither messages nor calls."""
     calls = calls_of(output)
     if calls is None:
         return None
@@ -150,7 +150,7 @@ def _trace(output: Output) -> dict[str, Any] | None:
     trace: dict[str, Any] = {
         "event_count": len(calls),
         "tool_calls": dict(Counter(call.name for call in calls)),
-        # Part of the format; no target reports which of its calls went wrong.
+        # Part of the format; no target reports which of its calls failed.
         "error_count": 0,
         "llm_call_count": sum(message.role == "assistant" for message in output.messages) or 1,
     }
@@ -158,7 +158,7 @@ def _trace(output: Output) -> dict[str, Any] | None:
 
 
 def usage_of(usage: Usage | None) -> dict[str, int] | None:
-    """Tokens; those of the input include the cached ones."""
+    """Returns the numbers of tokens; input tokens include cached ones."""
     if usage is None:
         return None
     return {"input": usage.input_tokens, "output": usage.output_tokens, "cached": usage.cached_tokens}

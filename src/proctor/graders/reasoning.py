@@ -1,4 +1,4 @@
-"""Answers without what a reasoning model writes before them, where its server does not take that out."""
+"""Removes the reasoning that a model writes before its answer, for servers that do not remove it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _UNTIL_END = re.compile(r"\A.*</think>", re.DOTALL | re.IGNORECASE)
 
 
 def without_thoughts(text: str) -> str:
-    """The text without its `<think>` parts, in time proportional to its length.
+    """Returns the text without its `<think>` parts, in linear time.
 
-    A part that never ends takes the rest of the text with it. An end without a beginning ends a part that
-    began in the prompt, so all before it goes.
+    A part without an end extends to the end of the text. An end without a beginning closes a part that began
+    in the prompt, so everything before it is removed.
     """
     if "think>" not in text and "think>" not in text.lower():
         return text

@@ -1,4 +1,4 @@
-"""Answers to marks by the words and numbers that must be in them, or must not."""
+"""Grades an answer by the words and numbers that it must contain, or must not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proctor.protocols import Graded, Grading
 
 _ENGLISH = re.compile(r"[A-Za-z]{3}$")
 _LONG = re.compile(r"[A-Za-z]{5}$")
-"""A word that may have the endings of a verb: those of a shorter one may make another word (car, cared)."""
+"""A word that may have verb endings; a shorter one with them may be another word (car, cared)."""
 _SIBILANT = re.compile(r"(?:s|x|z|ch|sh|o)$", re.IGNORECASE)
 _APOSTROPHES = str.maketrans(dict.fromkeys("’‘ʼ＇", "'"))
 _QUANTITY = re.compile(r"(\d[\d.,]*)([^\W\d_]+)")
@@ -25,7 +25,7 @@ _SYMBOL_AFTER = re.compile(r"\+\+|[+#](?!\w)")
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)\b", re.IGNORECASE)
 _PERCENT = re.compile(r"\s?(?:%|percent\b|per cent\b)", re.IGNORECASE)
 _LONGEST_POWER = 6
-"""The most digits of a power of ten that is read."""
+"""The maximum number of digits of a power of ten."""
 
 
 class RequiredWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,7 +48,7 @@ class RequiredWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         refuse_empty("words", self.words)
 
     def grade(self, graded: Graded) -> Mark:
-        """Value is the share of the words that are there; one entry a word."""
+        """Scores the share of the words that are present, with one entry per word."""
         answer = _plain(graded.output.text, ignore_case=self.ignore_case)
         missing: list[str] = []
         entries: list[Entry] = []
@@ -80,7 +80,7 @@ class ForbiddenWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
         refuse_empty("words", self.words)
 
     def grade(self, graded: Graded) -> Mark:
-        """Value is the share of the words that are absent; an entry of a word found shows where."""
+        """Scores the share of the words that are absent; the entry of a present word shows where it is."""
         original = graded.output.text
         answer = _plain(original, ignore_case=self.ignore_case)
         # Folding only ever lengthens, so equal lengths mean that places in both are the same.
@@ -105,7 +105,7 @@ class ForbiddenWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def _find(word: str, text: str, *, whole: bool) -> tuple[int, int] | None:
-    """Where a word, or as a whole word a number of that value, first stands in the text."""
+    """Returns the first span of a word or, as a whole word, of a number with that value."""
     number = _read_number(word) if whole else None
     if number is not None:
         return next((numeral.span() for numeral in numerals(text) if _has(numeral, number)), None)
@@ -114,13 +114,13 @@ def _find(word: str, text: str, *, whole: bool) -> tuple[int, int] | None:
 
 
 def _plain(text: str, *, ignore_case: bool) -> str:
-    """The text with straight apostrophes, and folded where case does not count."""
+    """Returns the text with straight apostrophes, and case-folded if case does not matter."""
     text = text.translate(_APOSTROPHES)
     return text.casefold() if ignore_case else text
 
 
 def _compile_word(word: str) -> re.Pattern[str]:
-    """The word, with any white space where it has some; a number and its unit also with none."""
+    """Returns a pattern for the word with any white space; a number and its unit may have none between."""
     quantity = _QUANTITY.fullmatch(word)
     if quantity is not None:
         word = f"{quantity[1]} {quantity[2]}"
@@ -134,7 +134,7 @@ def _compile_word(word: str) -> re.Pattern[str]:
 
 
 def _spans(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
-    """Every place of a pattern, also where two overlap."""
+    """Yields the spans of all matches, including overlapping ones."""
     match = pattern.search(text)
     while match is not None:
         yield match.span()
@@ -142,7 +142,7 @@ def _spans(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_alone(text: str, start: int, end: int) -> bool:
-    """Whether what stands there is a whole word, and no part of a name such as `C++` or of a version."""
+    """Whether the span is a whole word, and not part of a name such as `C++` or of a version."""
     return (
         is_whole(text, start, end)
         and not (text[end - 1].isalnum() and _SYMBOL_AFTER.match(text, end))
@@ -158,7 +158,7 @@ class _Number(NamedTuple):
 
 
 def _read_number(word: str) -> _Number | None:
-    """The number that a word is, with its sign of currency or per cent; None where it is anything else."""
+    """Parses a word that is a number, with its currency or percent sign; returns None for other words."""
     digits = numerals(word.strip())
     if len(digits) != 1 or digits[0].start():
         return None
@@ -169,7 +169,7 @@ def _read_number(word: str) -> _Number | None:
 
 
 def _has(numeral: Numeral, number: _Number) -> bool:
-    """Whether a number of a text is that one; one that counts ("3rd") is none."""
+    """Whether a number in a text is this number; an ordinal ("3rd") is not."""
     text, start, end = numeral.string, *numeral.span()
     after = text[end : end + 12]
     return (
@@ -183,7 +183,7 @@ def _has(numeral: Numeral, number: _Number) -> bool:
 
 
 def _read_value(numeral: Numeral) -> Decimal | None:
-    """The number exactly; None where its power is beyond all use."""
+    """Returns the exact value; None if its power of ten is too large."""
     digits, power = digits_of(numeral)
     if len(power) > _LONGEST_POWER:
         return None
@@ -192,7 +192,7 @@ def _read_value(numeral: Numeral) -> Decimal | None:
 
 
 def _forms(word: str) -> tuple[str, ...]:
-    """A word, its plural and, if it is long enough, the forms of a verb; never with a letter doubled."""
+    """Returns a word, its plural and, if it is long enough, its verb forms; never doubles a letter."""
     if not _ENGLISH.search(word):
         return (word,)
     stem, last = word[:-1], word[-1].lower()

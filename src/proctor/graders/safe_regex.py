@@ -1,7 +1,7 @@
-"""Regular expressions out of suites: text to compiled patterns, and searches that end.
+"""Compiles regular expressions of suites, and searches with a time limit.
 
-Patterns are read as those of Python's `re`; the `regex` package runs them (in its version-0 mode, which
-keeps the behaviour of `re`) because it can stop a search. This module knows nothing of answers or marks.
+Patterns have the syntax of Python's `re`. The `regex` package runs them, because it can stop a search; its
+version-0 mode keeps the behaviour of `re`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BUDGET_S = 0.25
 """The processor time that one search may take, in seconds."""
 FLAGS = "imsx"
-"""The letters that `flags` may have; each means what it means in `(?imsx)`."""
+"""The letters that `flags` may have, with their meaning in `(?imsx)`."""
 
 _STEPS_MOST = 20_000
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]|\{(\d+)(?:,\d*)?\}|.", re.DOTALL)
@@ -27,14 +27,14 @@ _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]|\{(\d+)(?:,\d*)?\}|.", re.
 
 @lru_cache(maxsize=4096)
 def compiled(pattern: str, flags: str = "") -> regex.Pattern[str]:
-    """The compiled pattern.
+    """Returns the compiled pattern.
 
     Args:
         pattern: a regular expression as Python's `re` reads it.
         flags: any of the letters `i`, `m`, `s` and `x`.
 
     Raises:
-        ValueError: the pattern or a flag is not valid, or writing out its repeats would take too much room.
+        ValueError: the pattern or a flag is invalid, or its repeats would take too much memory.
     """
     import regex
 
@@ -50,16 +50,16 @@ def compiled(pattern: str, flags: str = "") -> regex.Pattern[str]:
     for letter in flags:
         combined |= regex.RegexFlag[letter.upper()]
     try:
-        # The package warns of what later versions may read otherwise; version 0 reads it as `re` does.
+        # The package warns of syntax that may change in later versions; version 0 reads it as `re` does.
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
-            re.compile(pattern)  # what the standard library refuses is no pattern of a suite
+            re.compile(pattern)  # a suite may use only what the standard library accepts
             return regex.compile(_as_re_reads_it(pattern), combined, cache_pattern=False)
     except (re.error, regex.error, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"The pattern {quoted(pattern[:80])} is not valid: {error}. Correct it.") from None
 
 
 def found(pattern: str, text: str, *, flags: str = "", full: bool = False) -> bool:
-    """Whether the pattern matches somewhere in the text, or the whole of it when `full`.
+    """Whether the pattern matches somewhere in the text, or with `full` all of it.
 
     Raises:
         ValueError: the pattern is not valid.
@@ -77,9 +77,9 @@ def found(pattern: str, text: str, *, flags: str = "", full: bool = False) -> bo
 
 
 def _steps(pattern: str) -> int:
-    """How many items the pattern has once every `x{n}` is written out n times.
+    """Counts the items of the pattern with every `x{n}` written out n times.
 
-    `regex` does write them out, so that a short pattern with a large count could take all memory.
+    `regex` writes them out, so a short pattern with a large count could take all memory.
     """
     totals, last = [0], 0
     for token in _TOKEN.finditer(pattern):
@@ -100,7 +100,7 @@ def _steps(pattern: str) -> int:
 
 
 def quoted(text: str) -> str:
-    """The text in quotes, on one line; a backslash stays one, so that a pattern can be copied."""
+    """Returns the text in quotes, on one line; backslashes stay single, so that patterns can be copied."""
     return repr(text).replace("\\\\", "\\")
 
 
@@ -108,9 +108,9 @@ _QUANTIFIER = re.compile(r"\{(\d+(,\d*)?|,\d+)\}")
 
 
 def _as_re_reads_it(pattern: str) -> str:
-    """The pattern with what only the package `regex` reads specially taken literally, as `re` does.
+    """Escapes what only the package `regex` reads specially, so that it is literal as in `re`.
 
-    That is a brace that begins no repeat (`x{e}` would match approximately) and `[:` inside a set.
+    These are braces that begin no repeat (`x{e}` would match approximately) and `[:` inside a set.
     """
     parts: list[str] = []
     place, in_set = 0, False
@@ -126,7 +126,7 @@ def _as_re_reads_it(pattern: str) -> str:
                 parts.append("\\")
         elif letter == "[":
             in_set = True
-            # A `]` right after the beginning is a letter of the set.
+            # A `]` right after the beginning is a member of the set.
             width = 3 if pattern.startswith("[^]", place) else 2 if pattern.startswith("[]", place) else 1
         elif letter == "{" and not _QUANTIFIER.match(pattern, place):
             parts.append("\\")

@@ -1,6 +1,6 @@
-"""Answers to marks by how near their meaning is to reference texts, as an embedding model sees it.
+"""Grades how close an answer's meaning is to reference texts, with an embedding model.
 
-The model is given by the caller; this module only compares vectors.
+The caller supplies the model; this module only compares vectors.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from proctor.protocols import Graded, Grading
 
 
 class SemanticSimilarity(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer is near enough to at least one reference text.
+    """Passes when the answer is similar enough to at least one reference text.
 
-    Similarity is not correctness: two texts about one thing are near to each other also when one of them
-    denies what the other says, or has another number in it. Use it beside a check of the facts.
+    Similarity is not correctness: two texts about the same thing are similar even if one denies the other or
+    has another number. Use it together with a check of the facts.
     """
 
     needs: ClassVar[str | None] = "embedder"
 
     value: str | tuple[str, ...]
-    """One reference text or several; the nearest one counts."""
+    """One reference text or several; the most similar one counts."""
     threshold: float = 0.8
-    """The least cosine that passes, from 0 to 1."""
+    """The lowest cosine similarity that passes, from 0 to 1."""
 
     def __post_init__(self) -> None:
         refuse_empty("value", self._references())
@@ -35,10 +35,10 @@ class SemanticSimilarity(Grading, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ValueError(f"`threshold` is {self.threshold}; give a number from 0 to 1.")
 
     async def grade(self, graded: Graded) -> Mark:
-        """Value is the largest cosine, at least 0; one entry a reference. An empty answer has value 0.
+        """Scores the largest cosine, at least 0, with one entry per reference. An empty answer scores 0.
 
         Raises:
-            CannotScore: there is no embedding model, it gave no vectors, or they cannot be compared.
+            CannotScore: there is no embedding model, or it returned no comparable vectors.
         """
         answer = graded.output.text
         if not answer.strip():
@@ -63,10 +63,10 @@ class SemanticSimilarity(Grading, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 async def _vectors(graded: Graded, texts: Sequence[str]) -> list[list[float]]:
-    """One vector a text.
+    """Returns one vector per text.
 
     Raises:
-        CannotScore: there are none.
+        CannotScore: there is no embedding model, or it failed.
     """
     if graded.embedder is None:
         raise CannotScore(
@@ -83,12 +83,12 @@ async def _vectors(graded: Graded, texts: Sequence[str]) -> list[list[float]]:
 
 
 def cosine(vector: Sequence[float], other: Sequence[float]) -> float:
-    """The cosine of the angle between two vectors of equal length, from -1 to 1.
+    """Returns the cosine of the angle between two vectors of equal length, from -1 to 1.
 
-    Rounded to six digits: beyond them is the noise of 32-bit arithmetic, which would tell a text from itself.
+    Rounded to six digits: beyond them is 32-bit noise, which would make a text differ from itself.
 
     Raises:
-        CannotScore: the lengths differ, or a vector is zero or not finite, so that there is no angle.
+        CannotScore: the lengths differ, or a vector is zero or not finite.
     """
     lengths = math.hypot(*vector), math.hypot(*other)
     if len(vector) != len(other) or not all(0 < length < math.inf for length in lengths):

@@ -1,7 +1,7 @@
-"""Answers to marks by their text: equality, parts and patterns.
+"""Grades the text of an answer: equality, substrings and patterns.
 
-These graders compare characters. They know nothing of meaning, and normalise nothing that a parameter does
-not name: a typographic quote is not a straight one.
+These graders compare characters, not meanings. They normalize only what a parameter names: a typographic
+quote is not a straight one.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _SPACELESS = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), 
 
 
 def clip(text: str, limit: int = 120) -> str:
-    """The text, or its beginning and an ellipsis when it has more than `limit` characters."""
+    """Returns the text, shortened with an ellipsis if it has more than `limit` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def shown(text: str) -> str:
-    """The text in quotes, shortened, on one line."""
+    """Returns the text in quotes, shortened, on one line."""
     return quoted(clip(text))
 
 
 def listed(texts: Iterable[str]) -> str:
-    """The texts in quotes with commas between them, shortened as a whole."""
+    """Returns the texts in quotes, separated by commas, shortened as a whole."""
     return clip(", ".join(map(quoted, texts)))
 
 
 def position(phrase: str, text: str) -> int:
-    """Where a text first stands in another one, or -1; a search that can be ended between its steps."""
+    """Returns the index of the first match, or -1; searches in steps, so that it can be interrupted."""
     for start in range(0, max(len(text), 1), MAX_STEP):
         at = text.find(phrase, start, start + MAX_STEP + len(phrase))
         if at >= 0:
@@ -46,14 +46,14 @@ def position(phrase: str, text: str) -> int:
 
 
 def folded(text: str) -> str:
-    """The text without differences of case, as Unicode folds them, also made in steps."""
+    """Returns the text case-folded; works in steps too."""
     if len(text) <= MAX_STEP:
         return text.casefold()
     return "".join([text[start : start + MAX_STEP].casefold() for start in range(0, len(text), MAX_STEP)])
 
 
 def _single_spaced(text: str) -> str:
-    """The text with one space for each run of white space, also made in steps."""
+    """Returns the text with one space for each run of white space; works in steps too."""
     pieces: list[str] = []
     after_space = False
     for start in range(0, len(text), MAX_STEP):
@@ -64,7 +64,7 @@ def _single_spaced(text: str) -> str:
 
 
 def _stripped(text: str) -> str:
-    """The text without white space at its ends, also made in steps."""
+    """Returns the text without white space at its ends; works in steps too."""
     start, end = 0, len(text)
     while end - start > MAX_STEP and text[start : start + MAX_STEP].isspace():
         start += MAX_STEP
@@ -74,10 +74,10 @@ def _stripped(text: str) -> str:
 
 
 def refuse_empty(name: str, texts: tuple[str, ...]) -> None:
-    """Check a list of texts that are looked for.
+    """Checks a list of texts to look for.
 
     Raises:
-        ValueError: there are none, or one is blank and would be found everywhere.
+        ValueError: the list is empty, or has a blank text, which would match everywhere.
     """
     if not texts:
         raise ValueError(f"`{name}` is empty; give at least one text.")
@@ -87,10 +87,10 @@ def refuse_empty(name: str, texts: tuple[str, ...]) -> None:
 
 
 def refuse_repeated(things: str, ids: Iterable[str]) -> None:
-    """Check that ids differ.
+    """Checks that ids are unique.
 
     Raises:
-        ValueError: two are the same; the first that comes again is named.
+        ValueError: two ids are the same; the message names the first one that is repeated.
     """
     seen_texts: set[str] = set()
     for name in ids:
@@ -114,14 +114,14 @@ class Exact(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     value: str
     ignore_case: bool = False
-    """Compare both as Unicode folds case, so that `straße` equals `STRASSE`."""
+    """Whether to compare with Unicode case folding, so that `straße` equals `STRASSE`."""
     trim: bool = True
-    """Leave out white space at both ends of both."""
+    """Whether to ignore white space at both ends of both."""
     any_space: bool = False
-    """White space of any kind and length inside both counts as one space."""
+    """Whether any run of white space inside both counts as one space."""
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when they are equal, else 0."""
+        """Scores 1 if they are equal, else 0."""
         answer, expected = graded.output.text, self.value
         if self.any_space:
             answer, expected = map(_single_spaced, (answer, expected))
@@ -139,7 +139,7 @@ _EXACT = Mark(value=1.0, passed=True, reason="The answer is the expected text.")
 
 
 class Contains(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the expected text stands somewhere in the answer, also inside a word."""
+    """Passes when the answer contains the expected text, also inside a word."""
 
     all_or_nothing: ClassVar[bool] = True
     reads_in_steps: ClassVar[bool] = True
@@ -152,7 +152,7 @@ class Contains(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("`value` is empty, and every answer contains that; give the text to look for.")
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it does, else 0."""
+        """Scores 1 if it does, else 0."""
         answer, expected = graded.output.text, self.value
         if self.ignore_case:
             answer, expected = folded(answer), expected.casefold()
@@ -166,7 +166,7 @@ class Contains(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ContainsAny(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when at least one of the texts stands somewhere in the answer."""
+    """Passes when the answer contains at least one of the texts."""
 
     all_or_nothing: ClassVar[bool] = True
     reads_in_steps: ClassVar[bool] = True
@@ -178,7 +178,7 @@ class ContainsAny(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
         _refuse_nothing(self.values)
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when one does, else 0; the reason names the first that was found."""
+        """Scores 1 if it contains one, else 0; the reason names the first match."""
         answer = graded.output.text
         if self.ignore_case:
             text = folded(answer)
@@ -195,7 +195,7 @@ class ContainsAny(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ContainsAll(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when every one of the texts stands somewhere in the answer."""
+    """Passes when the answer contains all of the texts."""
 
     all_or_nothing: ClassVar[bool] = True
     reads_in_steps: ClassVar[bool] = True
@@ -207,7 +207,7 @@ class ContainsAll(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
         _refuse_nothing(self.values)
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when all do, else 0; one entry a text."""
+        """Scores 1 if it contains all, else 0; one entry per text."""
         answer = folded(graded.output.text) if self.ignore_case else graded.output.text
         entries: list[Entry] = []
         missing: list[str] = []
@@ -236,13 +236,13 @@ class StartsWith(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     value: str
     trim: bool = True
-    """Leave out white space at both ends of both."""
+    """Whether to ignore white space at both ends of both."""
 
     def __post_init__(self) -> None:
         _refuse_no_end(self.value, trim=self.trim)
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it does, else 0; the only entry shows how the answer begins."""
+        """Scores 1 if it does, else 0; the entry shows how the answer begins."""
         answer, expected = _ends(graded, self.value, trim=self.trim)
         is_there = answer.startswith(expected)
         return _end_mark(is_there, "begins" if is_there else "begin", expected, clip(answer))
@@ -256,13 +256,13 @@ class EndsWith(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     value: str
     trim: bool = True
-    """Leave out white space at both ends of both."""
+    """Whether to ignore white space at both ends of both."""
 
     def __post_init__(self) -> None:
         _refuse_no_end(self.value, trim=self.trim)
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it does, else 0; the only entry shows how the answer ends."""
+        """Scores 1 if it does, else 0; the entry shows how the answer ends."""
         answer, expected = _ends(graded, self.value, trim=self.trim)
         is_there = answer.endswith(expected)
         last = answer if len(answer) <= 120 else "…" + answer[-119:]
@@ -270,7 +270,7 @@ class EndsWith(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Regex(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when a regular expression of Python's kind matches somewhere in the answer."""
+    """Passes when a Python regular expression matches somewhere in the answer."""
 
     all_or_nothing: ClassVar[bool] = True
 
@@ -278,7 +278,7 @@ class Regex(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     flags: str = ""
     """Any of the letters i (ignore case), m (lines), s (dot matches all), x (verbose)."""
     full: bool = False
-    """The whole answer must match."""
+    """Whether the whole answer must match."""
 
     def __post_init__(self) -> None:
         if not self.pattern:
@@ -286,10 +286,10 @@ class Regex(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         safe_regex.compiled(self.pattern, self.flags)
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it matches, else 0.
+        """Scores 1 if it matches, else 0.
 
         Raises:
-            CannotScore: the search did not end in time.
+            CannotScore: the search exceeded its time limit.
         """
         answer = graded.output.text
         if safe_regex.found(self.pattern, answer, flags=self.flags, full=self.full):
@@ -309,7 +309,7 @@ def _refuse_no_end(value: str, *, trim: bool) -> None:
 
 
 def _ends(graded: Graded, value: str, *, trim: bool) -> tuple[str, str]:
-    """The answer and the text that one of its ends is compared with."""
+    """Returns the answer, and the text to compare with one of its ends."""
     answer = graded.output.text
     return (_stripped(answer), value.strip()) if trim else (answer, value)
 
@@ -323,7 +323,7 @@ def _end_mark(is_there: bool, verb: str, expected: str, evidence: str) -> Mark:
 
 
 def place(word: str, text: str, *, whole: bool) -> int:
-    """Where the word first stands in the text, or -1; with `whole`, not as a part of a longer word."""
+    """Returns the index of the word in the text, or -1; with `whole`, not as part of a longer word."""
     at = text.find(word)
     while whole and at >= 0 and not is_whole(text, at, at + len(word)):
         at = text.find(word, at + 1)
@@ -331,13 +331,13 @@ def place(word: str, text: str, *, whole: bool) -> int:
 
 
 def is_whole(text: str, start: int, end: int) -> bool:
-    """Whether what stands there is not joined to other word characters at ends that are such themselves."""
+    """Whether the span is not joined to other word characters at either end."""
     joined_before = start > 0 and _joins(text[start]) and _joins(text[start - 1])
     return not joined_before and not (end < len(text) and _joins(text[end - 1]) and _joins(text[end]))
 
 
 def _joins(char: str) -> bool:
-    """Whether the character makes one word with a letter beside it."""
+    """Whether the character forms one word with an adjacent letter."""
     if char < "\u0300":
         return char.isalnum() or char == "_"
     if any(first <= char <= last for first, last in _SPACELESS):
@@ -346,7 +346,7 @@ def _joins(char: str) -> bool:
 
 
 def around(text: str, at: int, length: int) -> str:
-    """What stands around a place, on one line."""
+    """Returns the text around a position, on one line."""
     start, end = max(at - 30, 0), at + length + 30
     excerpt = " ".join(text[start:end].split())
     return ("…" if start else "") + excerpt + ("…" if end < len(text) else "")

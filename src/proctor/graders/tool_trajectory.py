@@ -1,7 +1,7 @@
-"""The tool calls of an answer to marks: which were made, in which order, with what and how fast.
+"""Grades the tool calls of an answer: which were made, in which order, with which arguments, and how fast.
 
-The calls are what the target reported. These graders do not know whether it reports any at all, so that
-nothing passes by the absence of calls from a target that told nothing of itself.
+The calls are those that the target reported. A target may report none at all, so nothing passes by the
+absence of calls if the target reported neither calls nor messages.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _TOOLS_KEPT = 30
 _OPENING = {"Skill": ("skill",), "Read": ("file_path", "path")}
 
 ArgsMatch = Literal["exact", "ignore", "superset", "subset"] | tuple[str, ...]
-"""How arguments are compared: the word says what the actual ones must be to the expected ones; or the paths
-of those that must be equal."""
+"""How arguments are compared: what the actual ones must be relative to the expected ones, or the paths of
+those that must be equal."""
 
 
 def calls_of(output: Output) -> tuple[ToolCall, ...] | None:
-    """Every tool call in order; None when the target reported neither calls nor messages."""
+    """Returns all tool calls in order; None if the target reported neither calls nor messages."""
     if output.tool_calls:
         return output.tool_calls
     if not output.messages:
@@ -41,13 +41,13 @@ def calls_of(output: Output) -> tuple[ToolCall, ...] | None:
 
 
 class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One call that is expected."""
+    """One expected call."""
 
     tool: str
     args: dict[str, Any] | Literal["any"] | None = None
-    """What it is called with; `any`, or nothing, asks for no arguments."""
+    """The expected arguments; `any` or None accepts any arguments."""
     args_match: ArgsMatch | None = None
-    """Instead of the grader's."""
+    """Replaces the grader's `args_match`."""
     max_duration_ms: float | None = None
 
     def __post_init__(self) -> None:
@@ -69,26 +69,26 @@ def _check_paths(match: ArgsMatch | None) -> None:
 
 
 class _ExpectedCall(NamedTuple):
-    """A call that was looked for, and the one that stood for it."""
+    """An expected call, and the actual call that was compared with it."""
 
     step: Step | None
-    """None: this call was not expected."""
+    """None if the call was not expected."""
     call: ToolCall | None
-    """None: there was none."""
+    """None if there was no such call."""
     right: bool
 
 
 class ToolTrajectory(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the tool calls are the expected ones, in the sense that `mode` gives to that."""
+    """Passes when the tool calls match the expected ones by `mode`."""
 
     mode: Literal["any_order", "in_order", "exact", "superset", "subset"]
     minimums: dict[str, int] | None = None
-    """For `any_order`: how often each tool must be called at least."""
+    """For `any_order`: the minimum number of calls of each tool."""
     expected: tuple[Step, ...] | None = None
     """For the other modes."""
     args_match: ArgsMatch = "exact"
     partial_credit: bool = True
-    """Whether the value is the share of the checks that hold; else it is 1 if all do, and 0."""
+    """Whether the score is the share of the checks that hold; otherwise it is 1 if all hold, else 0."""
 
     def __post_init__(self) -> None:
         if self.mode == "any_order":
@@ -104,13 +104,13 @@ class ToolTrajectory(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
         _check_paths(self.args_match)
 
     def grade(self, graded: Graded) -> Mark:
-        """Value is the share of the checks that hold; one entry a check.
+        """Scores the share of the checks that hold, with one entry per check.
 
-        Each expected call is a check, each call that is not allowed a failed one, and each duration that
-        is limited and known.
+        Each expected call is a check, each call that is not allowed a failed one, and each known duration
+        with a limit is a check too.
 
         Raises:
-            CannotScore: having called nothing would be right, and nothing is known of the target's calls.
+            CannotScore: making no calls would pass, and the target reported nothing about its calls.
         """
         calls = calls_of(graded.output)
         entries = self._entries(calls or ())
@@ -149,7 +149,7 @@ class ToolTrajectory(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
         return entries
 
     def _fits(self, step: Step, call: ToolCall) -> bool:
-        """Whether a call is an expected one: its name and its arguments."""
+        """Whether a call matches an expected one, by name and arguments."""
         if step.tool != call.name:
             return False
         if not isinstance(step.args, dict):
@@ -176,7 +176,7 @@ _Fits = Callable[[Step, ToolCall], bool]
 
 
 def _in_order(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_ExpectedCall]:
-    """Walks forward over other tools; a call of the right tool with wrong arguments is used up."""
+    """Matches in order, skipping other tools; a call of the right tool with wrong arguments is consumed."""
     remaining = iter(calls)
     for step in expected:
         call = next((candidate for candidate in remaining if candidate.name == step.tool), None)
@@ -184,7 +184,7 @@ def _in_order(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) 
 
 
 def _exactly(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_ExpectedCall]:
-    """Place by place; every call too many is one that was not expected."""
+    """Matches position by position; every further call is unexpected."""
     for place, step in enumerate(expected):
         call = calls[place] if place < len(calls) else None
         yield _ExpectedCall(step, call, call is not None and fits(step, call))
@@ -193,7 +193,7 @@ def _exactly(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -
 
 
 def _any_order(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_ExpectedCall]:
-    """In any order; each call stands for one expected call."""
+    """Matches in any order; each call matches one expected call."""
     remaining = list(calls)
     for step in expected:
         place = next((at for at, call in enumerate(remaining) if fits(step, call)), None)
@@ -201,7 +201,7 @@ def _any_order(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits)
 
 
 def _all_allowed(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_ExpectedCall]:
-    """Each call is an expected one; one expected call may stand for several."""
+    """Matches each call to an expected one, which may match several calls."""
     for call in calls:
         step = next((candidate for candidate in expected if fits(candidate, call)), None)
         yield _ExpectedCall(step, call, step is not None)
@@ -248,9 +248,9 @@ def _reason(entries: Sequence[Entry], *, any_call: bool) -> str:
 class SkillTrigger(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when an agent used a skill; or, with `should_trigger` false, when it did not.
 
-    It did when it called the tool `Skill` with the skill's name, read (tool `Read`) a file that has the name
-    in its path, or any tool gave back a path in `skills/NAME/`. A name counts as a whole: `csv` is neither in
-    `csv-export` nor in `report.csv`.
+    A skill is used if the agent called the tool `Skill` with its name or the tool `Read` with its name in the
+    path, or if the output of any tool has a path in `skills/NAME/`. Only whole names match: `csv` is neither
+    in `csv-export` nor in `report.csv`.
     """
 
     all_or_nothing: ClassVar[bool] = True
@@ -263,7 +263,7 @@ class SkillTrigger(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError(f"`skill` is {self.skill!r}; give the name of a skill.")
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it is so, else 0; the only entry shows the call that used the skill.
+        """Scores 1 if it passes, else 0; the entry shows the call that used the skill.
 
         Raises:
             CannotScore: the target reported neither messages nor tool calls.

@@ -1,4 +1,4 @@
-"""Any answer to no mark: for what a suite asks and nothing can measure."""
+"""Leaves an answer unscored, for checks of a suite that nothing can measure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from proctor.protocols import Graded, Grading
 
 
 class Unscored(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Leaves every answer without a mark and says why."""
+    """Leaves every answer unscored and says why."""
 
     all_or_nothing: ClassVar[bool] = True
 
@@ -20,5 +20,5 @@ class Unscored(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("`reason` is empty; say in a sentence why nothing can be measured.")
 
     def grade(self, graded: Graded) -> Mark:  # noqa: ARG002  # every grader is given the answer
-        """No value, with the reason."""
+        """Returns no value, with the reason."""
         return Mark(value=None, passed=None, reason=self.reason)

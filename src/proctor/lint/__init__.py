@@ -1,1 +1,1 @@
-"""What is doubtful in a suite though nothing in it is wrong: one file a family of rules, each pure."""
+"""Lint rules for suites: one file for each family of rules, all pure. Start with `linter.py`."""

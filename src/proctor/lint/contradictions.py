@@ -189,17 +189,17 @@ def _number(assertion: Assertion, name: str, default: str) -> Decimal:
     return Decimal(default if value is None else str(value))
 
 
-def _ends_differ(one: Assertion, other: Assertion) -> str | None:
-    if one.grader != other.grader or one.negated or other.negated:
+def _ends_differ(left: Assertion, right: Assertion) -> str | None:
+    if left.grader != right.grader or left.negated or right.negated:
         return None
-    if one.grader not in ("starts_with", "ends_with"):
+    if left.grader not in ("starts_with", "ends_with"):
         return None
-    first, second = ((text_param(assertion, "value") or "").strip() for assertion in (one, other))
-    if one.grader == "starts_with":
+    first, second = ((text_param(assertion, "value") or "").strip() for assertion in (left, right))
+    if left.grader == "starts_with":
         agree = first.startswith(second) or second.startswith(first)
     else:
         agree = first.endswith(second) or second.endswith(first)
-    return None if agree else f"{_describe(one)} and {_describe(other)}"
+    return None if agree else f"{_describe(left)} and {_describe(right)}"
 
 
 def _numbers_differ(first: Assertion, second: Assertion) -> str | None:

@@ -1,8 +1,4 @@
-"""What every rule of the linter says and is given: a finding, and whether a text passes an assertion.
-
-Also what rules read cases with: how a case is named in a message, and its assertions without the composites
-around them. Knows no rule.
-"""
+"""Shared parts of the lint rules: findings, locations, and helpers that read cases."""
 
 from __future__ import annotations
 
@@ -14,13 +10,13 @@ from msgspec import Struct, ValidationError, convert
 from proctor.model import Assertion, Case
 
 Passes = Callable[[Assertion, str], bool | None]
-"""Whether an answer of that text passes the assertion; None where that cannot be said without asking."""
+"""Returns whether an answer passes an assertion; None if that needs a call."""
 
 _MAX_QUOTE_LENGTH: Final = 60
 
 
 class Finding(Struct, frozen=True, gc=False):
-    """One thing that a rule found in a case, or in a suite."""
+    """One finding of a rule in a case or a suite."""
 
     code: str
     message: str
@@ -29,31 +25,31 @@ class Finding(Struct, frozen=True, gc=False):
 
 
 class Spot(Struct, frozen=True, gc=False):
-    """Where a case stands."""
+    """The location of a case."""
 
     case: str
     path: str
     line: int
 
     def seen_from(self, other: Spot) -> str:
-        """The place for a message about another case: `line 3`, with the file where that is another one."""
+        """Returns the location for a message about another case: `line 3`, with the file if it differs."""
         return f"line {self.line}" if self.path == other.path else f"{self.path}:{self.line}"
 
 
 def test_of(case: Case) -> str:
-    """How messages name a case: `Test 'math_1'`."""
+    """Returns the name of a case in messages: `Test 'math_1'`."""
     return f"Test {quoted(case.id)}"
 
 
 def quoted(text: str) -> str:
-    """A text in quotes, cut at 60 characters; a backslash stays one, so that a pattern can be copied."""
+    """Quotes a text, cut at 60 characters; backslashes are not doubled, so that patterns can be copied."""
     return repr(text if len(text) <= _MAX_QUOTE_LENGTH else text[: _MAX_QUOTE_LENGTH - 1] + "…").replace(
         "\\\\", "\\"
     )
 
 
 def assertions_of(case: Case) -> Iterator[Assertion]:
-    """The assertions of a case that count; the members of a composite in its place."""
+    """Yields the assertions of a case that count, with the members of composites in their place."""
     for assertion in case.assertions:
         if assertion.weight <= 0 and assertion.required is None:
             continue
@@ -73,13 +69,13 @@ def _members(assertion: Assertion) -> Iterator[Assertion]:
 
 
 def text_param(assertion: Assertion, name: str) -> str | None:
-    """A parameter that is a text, or None."""
+    """Returns a parameter if it is a text, else None."""
     value = assertion.params.get(name)
     return value if isinstance(value, str) else None
 
 
 def texts_param(assertion: Assertion, name: str) -> tuple[str, ...]:
-    """The texts of a parameter that is a list of them; empty where it is none."""
+    """Returns the texts of a parameter that is a list; empty if it is not."""
     value = assertion.params.get(name)
     if not isinstance(value, list | tuple):
         return ()

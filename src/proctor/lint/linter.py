@@ -1,7 +1,7 @@
-"""A suite that streams by to what is doubtful in it: the table of all rules, and who asks them. Pure.
+"""The linter: applies all rules to a stream of cases. Pure.
 
-Nothing here keeps a suite from being run. A rule is silenced for one case by the case's field `lint`, and for
-all by the caller. `docs/lint.md` has a page for each code.
+Findings are warnings and never keep a suite from being run. A rule is silenced for one case by the case's
+field `lint`, and for all cases by the caller. `docs/lint.md` describes each code.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ CODES: Final = {
     "vacuous-empty": "a case passes on an empty answer",
     "vacuous-refusal": "a case passes on a refusal",
 }
-"""Every code with what it says; the codes never change."""
+"""Every code with its description; codes never change."""
 
 Rule = Callable[[Case, Passes], Iterator[Finding]]
-"""What looks at one case and nothing else."""
+"""A rule that needs only one case."""
 
 _RULES: Final[tuple[Rule, ...]] = (
     judges_without_rubric,
@@ -64,19 +64,19 @@ _RULES: Final[tuple[Rule, ...]] = (
     tokens_estimated,
 )
 SLOW_S: Final = 0.05
-"""Grading that takes more processor time counts as slow: a pattern that backtracks, mostly."""
+"""Grading that takes more processor time counts as slow, mostly because a pattern backtracks."""
 PATIENCE_S: Final = 3.0
-"""The processor time of all slow grading of a suite; after that nothing is graded any more."""
+"""The processor time for all slow grading of a suite; after that, answers are no longer graded."""
 _STARTED: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _EMPTY_CASE: Final = Case(id="", input=())
 _PASS_ALL: Final = PassRule(threshold=0.0)
 
 
 def check_codes(codes: Collection[str]) -> None:
-    """Check that all of these are codes of rules.
+    """Checks that all codes exist.
 
     Raises:
-        UsageError: one is none.
+        UsageError: a code does not exist.
     """
     for code in codes:
         if code not in CODES:
@@ -84,7 +84,7 @@ def check_codes(codes: Collection[str]) -> None:
 
 
 class Linter:
-    """Finds what is doubtful in the cases of one suite while they stream by."""
+    """Lints the cases of one suite, as a stream."""
 
     def __init__(self, path: str, graders: Graders, ignored: Collection[str] = ()) -> None:
         """Prepares the rules for one suite.
@@ -107,10 +107,10 @@ class Linter:
         self.files: dict[str, None] = {path: None}
         """The files of the suite, in the order in which cases stand in them."""
         self.left_s = PATIENCE_S
-        """How long slow grading may still take."""
+        """The remaining time for slow grading."""
 
     def add(self, placed: Placed) -> None:
-        """The next case, which has no error."""
+        """Adds the next case, which must have no error."""
         case = placed.case
         spot = Spot(case.id, placed.path or self._path, placed.line)
         self.files.setdefault(spot.path)
@@ -131,7 +131,7 @@ class Linter:
         self._duplicates.add(case, spot, judged_digest(case).encode("ascii"))
 
     def done(self, suite: Suite) -> list[Problem]:
-        """Everything that was found, in the order of the cases' lines in each file.
+        """Returns all findings, by file and line.
 
         Args:
             suite: the suite's header.
@@ -145,7 +145,7 @@ class Linter:
         return in_file_order(self._problems, self.files)
 
     def _tell(self, finding: Finding, *spots: Spot) -> None:
-        """Keep a finding about the first of these cases, unless one of them silences it."""
+        """Reports a finding for the first of these cases, unless any of them silences it."""
         if finding.code in self._ignored:
             return
         for spot in spots:
@@ -156,7 +156,7 @@ class Linter:
     # --- grading -------------------------------------------------------------------------------------------
 
     def _passes(self, assertion: Assertion, text: str) -> bool | None:
-        """Whether an answer of that text passes one assertion; None where that cannot be said."""
+        """Returns whether an answer passes one assertion; None if that is unknown."""
         kind = self._graders(assertion.grader)
         if kind.needs or kind.over_repeats:
             return None
@@ -189,7 +189,7 @@ class Linter:
         return None
 
     def _timed(self, work: Callable[[], Any]) -> Any:
-        """What the work gives; None once slow work has used up all patience."""
+        """Returns the result of the work; None once slow work has used up the time."""
         if self.left_s <= 0:
             return None
         start = thread_time()
@@ -201,7 +201,7 @@ class Linter:
 
 
 def _run_now(work: Coroutine[Any, Any, Any]) -> Any:
-    """What a coroutine gives that has nothing to wait for; None where it waits."""
+    """Returns the result of a coroutine that does not wait; None if it waits."""
     try:
         work.send(None)
     except StopIteration as end:
@@ -214,7 +214,7 @@ def _run_now(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 class Contamination:
-    """The cases of a suite, which are then looked for in other texts."""
+    """Searches other texts for the cases of a suite."""
 
     def __init__(self, path: str, ignored: Collection[str] = ()) -> None:
         """Takes the same arguments as `Linter`."""
@@ -225,14 +225,14 @@ class Contamination:
         self._closed = False
 
     def add(self, placed: Placed) -> None:
-        """The next case."""
+        """Adds the next case."""
         case = placed.case
         if "lint" in case.metadata:
             self._silenced[case.id] = silenced(case)
         self._cases.add(case, Spot(case.id, placed.path or self._path, placed.line))
 
     def search(self, path: str, pieces: Iterator[str]) -> list[Problem]:
-        """The cases that stand in a text.
+        """Returns a problem for each case that is found in a text.
 
         Args:
             path: the text's name, for messages.
@@ -253,7 +253,7 @@ class Contamination:
 
 
 def problem_of(finding: Finding, spot: Spot) -> Problem:
-    """A finding with the place of its case."""
+    """Makes a warning of a finding at the location of its case."""
     return Problem(
         level="warning",
         code=finding.code,
@@ -266,7 +266,7 @@ def problem_of(finding: Finding, spot: Spot) -> Problem:
 
 
 def in_file_order(problems: Collection[Problem], files: Iterable[str] = ()) -> list[Problem]:
-    """Problems by file and then by line; files that are not among those given come last, as they come up."""
+    """Sorts problems by file and line; files that are not given come last, in order of appearance."""
     paths = (*files, *(problem.path for problem in problems))
     places = {path: place for place, path in enumerate(dict.fromkeys(paths))}
     return sorted(problems, key=lambda problem: (places[problem.path], problem.line or 0))

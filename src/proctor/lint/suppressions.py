@@ -1,4 +1,4 @@
-"""What silences rules: the field `lint` of a case, and the rule `unknown-lint` about what stands in it."""
+"""The field `lint` of a case, which silences rules, and the rule `unknown-lint` about its values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVERYTHING: Final = "ignore"
 
 
 def silenced(case: Case) -> frozenset[str]:
-    """The codes that a case silences, as it writes them; `ignore` among them for all."""
+    """Returns the codes that a case silences; `ignore` stands for all."""
     value: Any = case.metadata.get("lint")
     if isinstance(value, str):
         value = value.replace(";", ",").split(",")
@@ -24,7 +24,7 @@ def silenced(case: Case) -> frozenset[str]:
 
 
 def unknown(case: Case, codes: Collection[str]) -> Iterator[Finding]:
-    """`unknown-lint`: what stands in `lint` and is no code."""
+    """`unknown-lint`: values of `lint` that are not codes."""
     value: Any = case.metadata.get("lint")
     entries = value if isinstance(value, list | tuple) else ()
     wrong = [item for item in entries if not isinstance(item, str)]

@@ -1,4 +1,4 @@
-"""The nouns of Proctor: what suites, prompts, answers, scores and runs are made of.
+"""The data types of Proctor: suites, prompts, answers, scores and runs.
 
 In: nothing. Out: frozen Structs, read and written by msgspec; they do no I/O.
 `messages.py` has prompts, `outputs.py` answers and scores, `suites_and_runs.py` cases,

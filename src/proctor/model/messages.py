@@ -1,6 +1,6 @@
-"""The nouns that cases and outputs are made of: messages with their attachments, and workspaces.
+"""Messages with their attachments and tool calls, and workspaces.
 
-Part of `proctor.model.suites_and_runs`, which is where everything else imports them from.
+Import these types from `proctor.model`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from msgspec import Struct
 
 
 class Noun(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A frozen record; a field at its default is left out of its JSON, so new fields keep old digests.
+    """The base of all data types: frozen, and without fields at their defaults in its JSON.
 
-    What is frozen can hold no cycle, so the garbage collector need not look at it.
+    Leaving defaults out keeps old digests valid when a field is added. Frozen data can hold no cycle, so the
+    garbage collector does not track it (`gc=False`).
     """
 
 
@@ -21,15 +22,15 @@ class Noun(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
 
 class ToolCall(Noun, frozen=True, kw_only=True):
-    """One call of a tool: what a message asks for, and what came of it where that is known."""
+    """One call of a tool, with its result if it is known."""
 
     name: str
     arguments: dict[str, Any] = {}
     id: str | None = None
     output: Any = None
-    """What the tool gave back, as the target reported it."""
+    """The tool's result, as the target reported it."""
     duration_ms: float | None = None
-    """How long the tool took; None when the target did not say."""
+    """How long the tool took; None if the target did not report it."""
 
 
 class Attachment(Noun, frozen=True, kw_only=True):
@@ -37,7 +38,7 @@ class Attachment(Noun, frozen=True, kw_only=True):
 
     kind: Literal["file", "image"]
     path: str
-    """As the suite names it, with `/` between folders; never opened again."""
+    """The path as the suite gives it, with `/` between folders; the file is not opened again."""
     media_type: str = "text/plain"
     text: str | None = None
     """The content of a text file, its line endings `\\n`."""
@@ -50,22 +51,22 @@ class Message(Noun, frozen=True, kw_only=True):
 
     role: str
     content: str = ""
-    """Its text; where there are parts, their texts with what stands between them."""
+    """The text; if there are parts, their texts joined by `between`."""
     name: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     parts: tuple[str | Attachment, ...] = ()
-    """Texts and attachments in order; empty for a message that is its text alone."""
+    """Texts and attachments in order; empty for a message without attachments."""
     inline: bool = False
-    """The parts are one running text, with its own white space; else an empty line is between them."""
+    """Whether the parts are one running text with its own white space; if not, empty lines separate them."""
 
     @property
     def between(self) -> str:
-        """What stands between two parts where the message is one text."""
+        """The separator of parts in `content`."""
         return "" if self.inline else "\n\n"
 
 
 class Tool(Noun, frozen=True, kw_only=True):
-    """Something that a target may call, as it is described to it."""
+    """A tool that a target may call, as it is described to the target."""
 
     name: str
     description: str = ""
@@ -74,15 +75,15 @@ class Tool(Noun, frozen=True, kw_only=True):
 
 
 class Form(Noun, frozen=True, kw_only=True):
-    """What is asked of a target besides the messages; a part of what is sent."""
+    """The answer format and the tools of a request; sent besides the messages."""
 
     json: bool = False
-    """The answer is to be JSON."""
+    """Whether the answer must be JSON."""
     schema: dict[str, Any] | None = None
-    """A JSON schema that the answer is to follow."""
+    """A JSON schema for the answer."""
     tools: tuple[Tool, ...] = ()
     special_tags: tuple[str, ...] = ()
-    """Tags that say how the case is asked, sorted; not sent."""
+    """Tags that determine how the case is sent, sorted; they are not sent themselves."""
 
 
 # --- workspaces --------------------------------------------------------------------------------------------
@@ -98,18 +99,18 @@ class Hook(Noun, frozen=True, kw_only=True):
     cwd: str | None = None
     """Relative to the suite's folder; None is that folder."""
     reset: Literal["none", "fast", "strict"] = "none"
-    """What is undone afterwards: nothing, changes to files, or ignored files as well."""
+    """What is reset afterwards: nothing, changes to files, or also ignored files."""
 
 
 class Repository(Noun, frozen=True, kw_only=True):
-    """A git repository that is put into a workspace."""
+    """A git repository that is checked out in a workspace."""
 
     path: str
-    """Where in the workspace."""
+    """The folder inside the workspace."""
     source: str
-    """A URL, or a folder relative to the suite's."""
+    """A URL, or a folder relative to the suite's folder."""
     local: bool = False
-    """The source is a folder."""
+    """Whether the source is a folder."""
     ref: str = "HEAD"
     ancestor: int = 0
     """This many commits before `ref`."""
@@ -118,7 +119,7 @@ class Repository(Noun, frozen=True, kw_only=True):
 
 
 class Hooks(Noun, frozen=True, kw_only=True):
-    """The four moments of a workspace at which a command can run."""
+    """The commands that run at four points in the life of a workspace."""
 
     before_all: Hook | None = None
     before_each: Hook | None = None
@@ -127,7 +128,7 @@ class Hooks(Noun, frozen=True, kw_only=True):
 
 
 class Workspace(Noun, frozen=True, kw_only=True):
-    """The folder in which an agent works, made from the suite's paths; equal ones make a group of cases."""
+    """The folder in which an agent works; cases with equal workspaces form a group."""
 
     template: str | None = None
     """A folder that is copied; its `.git` is left out."""
@@ -135,4 +136,4 @@ class Workspace(Noun, frozen=True, kw_only=True):
     repositories: tuple[Repository, ...] = ()
     hooks: Hooks = Hooks()
     path: str | None = None
-    """A folder that is there already: used as it is, filled when it is empty, and never removed."""
+    """An existing folder: used as it is, filled if it is empty, and never removed."""

@@ -1,6 +1,6 @@
-"""The nouns of what comes back: answers, what graders and judges say of them, and failures.
+"""Answers, scores, judgments, labels and failures.
 
-Part of `proctor.model.suites_and_runs`, which is where everything else imports them from.
+Import these types from `proctor.model`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from proctor.model.messages import Message, Noun, ToolCall
 
 
 class Verdict(StrEnum):
-    """The result of a trial, or of one of its scores (then called an outcome)."""
+    """The result of a trial, or of one of its scores (`Score.outcome`)."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -21,7 +21,7 @@ class Verdict(StrEnum):
 
 
 class Usage(Noun, frozen=True, kw_only=True):
-    """Tokens of one call as the endpoint counted them; `input_tokens` includes the cached ones."""
+    """The token counts of one call as the endpoint reported them; `input_tokens` includes cached tokens."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -29,37 +29,37 @@ class Usage(Noun, frozen=True, kw_only=True):
 
 
 class Output(Noun, frozen=True, kw_only=True):
-    """One answer of a target, with what it took to get it."""
+    """One answer of a target, with its usage, latency and cost."""
 
     text: str
     messages: tuple[Message, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage | None = None
     latency_ms: float = 0.0
-    """From sending the request that succeeded to having read its answer."""
+    """The time from sending the request that succeeded until its answer was read."""
     queue_ms: float = 0.0
-    """What was spent waiting: for a free place, for `Retry-After`, between retries."""
+    """The time spent waiting: for the concurrency limit, for `Retry-After`, between retries."""
     cost_usd: float | None = None
-    """None: the price is not known."""
+    """None if the price is unknown."""
     finish_reason: str | None = None
     model: str | None = None
     """The model as the endpoint reported it."""
     fingerprint: str | None = None
     """The system fingerprint as the endpoint reported it."""
     refused_params: tuple[str, ...] = ()
-    """Parameters that the endpoint does not take, so that they were not applied."""
+    """Parameters that the endpoint does not accept and that were therefore not applied."""
     duration_ms: float | None = None
-    """How long the target itself says it took."""
+    """The duration that the target itself reports."""
     file_changes: str | None = None
-    """What it changed in its workspace, as a unified diff."""
+    """The changes to the files of the workspace, as a unified diff."""
     target: str | None = None
     """The fallback that answered, if one did."""
     cached: bool = False
-    """Taken from the cache: nothing was asked, and nothing paid."""
+    """Whether the answer comes from the cache: no request was sent, and nothing was paid."""
 
 
 class Judgment(Noun, frozen=True, kw_only=True):
-    """One answer of one judge."""
+    """One reply of one judge."""
 
     judge: str
     prompt_digest: str
@@ -68,17 +68,17 @@ class Judgment(Noun, frozen=True, kw_only=True):
     value: float | None = None
     feedback: str | None = None
     evaluator: str | None = None
-    """The prompt of the suite's own by which the judge was asked, where there are several."""
+    """Which of the suite's judge prompts was used, if there are several."""
     raw: str = ""
-    """The judge's reply as it came."""
+    """The judge's reply, unparsed."""
     usage: Usage | None = None
     cost_usd: float | None = None
     cached: bool = False
-    """Taken from the cache or from an earlier run: nothing was asked, and nothing paid."""
+    """Whether it comes from the cache or an earlier run: no request was sent, and nothing was paid."""
 
 
 class Entry(Noun, frozen=True, kw_only=True):
-    """One line of a score's evidence: what was looked for, whether it was there, and where."""
+    """One line of a score's evidence: what was checked, whether it passed, and the text that shows it."""
 
     text: str
     passed: bool | None = None
@@ -86,17 +86,17 @@ class Entry(Noun, frozen=True, kw_only=True):
 
 
 class Mark(Noun, frozen=True, kw_only=True):
-    """What a grader says of an answer, before weight, gate and negation are applied."""
+    """The result of a grader for an answer, before weight, gate and negation are applied."""
 
     value: float | None
-    """From 0 to 1; None when nothing could be said, never NaN."""
+    """From 0 to 1; None if the answer could not be graded, never NaN."""
     passed: bool | None
     reason: str = ""
     entries: tuple[Entry, ...] = ()
     judgments: tuple[Judgment, ...] = ()
     details: dict[str, Any] = {}
     gate: float | None = None
-    """The grader's own gate, where something in it must hold: a value below it fails the trial."""
+    """The grader's own gate: a value below it fails the trial."""
 
 
 class Score(Noun, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ class Score(Noun, frozen=True, kw_only=True):
 
 
 class Failure(Noun, frozen=True, kw_only=True):
-    """Why a trial has no output, or why its grading stopped."""
+    """The reason why a trial has no output, or why its grading stopped."""
 
     stage: Literal["setup", "target", "grading"]
     kind: str
@@ -129,35 +129,35 @@ class Failure(Noun, frozen=True, kw_only=True):
 
 
 class Label(Noun, frozen=True, kw_only=True):
-    """One person's verdict on one answer. It grades nothing: judges are measured by it."""
+    """One person's verdict on one answer. Labels do not grade answers; judges are measured against them."""
 
     case_id: str
     repeat: int = 0
     run: str = ""
-    """The run whose answer it is; empty where the answer stands beside the label."""
+    """The run of the answer; empty if the answer is stored with the label."""
     passed: bool
     by: str = ""
-    """Who says so."""
+    """The person who labelled the answer."""
     note: str = ""
-    """Why, in their words."""
+    """The person's reason."""
 
 
 class Sway(Noun, frozen=True, kw_only=True):
-    """How many verdicts of a judge change when it is shown the same answers in another way."""
+    """How many verdicts of a judge change when it sees the same answers in a variant of the usual prompt."""
 
     both: int = 0
-    """Of the answers that got a verdict both as a run asks and in the other way so many pass either way."""
+    """Answers that pass both ways. Only answers with a verdict on both prompts are counted."""
     to_pass: int = 0
-    """Answers that pass only in the other way."""
+    """Answers that pass only in the variant."""
     to_fail: int = 0
-    """Answers that pass only as a run asks."""
+    """Answers that pass only with the usual prompt."""
     neither: int = 0
     moved: int = 0
-    """Answers that change in the other way, and did not when they were asked about again in the usual way."""
+    """Answers whose verdict changed in the variant, but not when the usual prompt was repeated."""
     restless: int = 0
-    """Answers that changed when they were asked about again, and do not in the other way."""
+    """Answers whose verdict changed when the usual prompt was repeated, but not in the variant."""
 
     @property
     def count(self) -> int:
-        """The answers with both verdicts."""
+        """The number of answers with both verdicts."""
         return self.both + self.to_pass + self.to_fail + self.neither

@@ -1,7 +1,7 @@
-"""The nouns of Proctor: frozen data and nothing else.
+"""Cases, suites, targets, trials and runs.
 
-Every other module turns some of these into others. They know no file format, no network and no database.
-Times end in their unit (`_ms`, `_s`), money in `_usd`, digests are ``sha256:`` and 64 hexadecimal digits.
+Names of times end in their unit (`_ms`, `_s`), those of money in `_usd`; digests are ``sha256:`` and 64
+hexadecimal digits. Import these types from `proctor.model`.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from proctor.model.outputs import Verdict as Verdict
 
 
 class Row(Noun, frozen=True, kw_only=True):
-    """What stands for cases in a file and cannot be read. All problems of a row have the same object."""
+    """A part of a file that should be a case, or several, and cannot be read; shared by all its problems."""
 
     path: str
     line: int
     cases: int = 1
-    """How many cases it would be."""
+    """The number of cases that it stands for."""
     is_rest: bool = False
-    """It is the rest of its file, an unknown number of cases."""
+    """Whether it is the rest of its file, an unknown number of cases."""
 
 
 class Problem(Noun, frozen=True, kw_only=True):
-    """Something wrong, or doubtful, in a file that a user wrote, and where it is."""
+    """An error or a warning about a file that a user wrote, with its location."""
 
     level: Literal["error", "warning"] = "error"
     code: str
@@ -58,41 +58,41 @@ class Problem(Noun, frozen=True, kw_only=True):
     """The path of the field inside its case, such as `assertion.type`."""
     case: str | None = None
     row: Row | None = None
-    """The row that it keeps from being read; None for a problem of the file or of a case that was read."""
+    """The row that it makes unreadable; None for a problem of the file or of a case that was read."""
     repeated: bool = False
-    """An earlier row has the same, so it is not listed again."""
+    """Whether an earlier row has the same problem, so that it is not listed again."""
 
     def __str__(self) -> str:
         where = self.path if self.line is None else f"{self.path}:{self.line}"
         return f"{where}: {self.level}: {self.message}"
 
 
-# --- what is asked -----------------------------------------------------------------------------------------
+# --- suites and cases --------------------------------------------------------------------------------------
 
 
 class Assertion(Noun, frozen=True, kw_only=True):
-    """One check that a case asks for: a grader's name and its parameters, and how much it counts."""
+    """One check of a case: a grader, its parameters, and its weight."""
 
     grader: str
     params: dict[str, Any] = {}
     weight: float = 1.0
     required: float | None = None
-    """The gate: a score below it fails the trial whatever the rest says. None means no gate."""
+    """The gate: a score below it fails the trial, whatever the other scores are. None means no gate."""
     negated: bool = False
     pass_at: float | None = None
-    """The least value that passes; None leaves that to the grader."""
+    """The lowest value that passes; None leaves that to the grader."""
     label: str | None = None
 
 
 class PassRule(Noun, frozen=True, kw_only=True):
-    """When the scores of a trial make a pass."""
+    """The rule by which the scores of a trial pass."""
 
     threshold: float | None = None
-    """None: every assertion must pass. A number: the weighted mean of the scores must reach it."""
+    """The lowest weighted mean of the scores that passes; None if every assertion must pass."""
 
 
 class Case(Noun, frozen=True, kw_only=True):
-    """One question of a suite and everything needed to judge an answer to it."""
+    """One prompt of a suite, and everything needed to grade an answer to it."""
 
     id: str
     input: tuple[Message, ...]
@@ -103,23 +103,23 @@ class Case(Noun, frozen=True, kw_only=True):
     category: str | None = None
     metadata: dict[str, Any] = {}
     repeats: int | None = None
-    """How many times the suite itself wants the case asked; None leaves it to the run."""
+    """The number of repeats that the suite asks for; None leaves it to the run."""
     pass_rule: PassRule | None = None
-    """Instead of the suite's."""
+    """Overrides the suite's rule."""
     target: str | None = None
-    """The target that is asked instead of the run's."""
+    """The target that is called instead of the run's."""
     only_targets: tuple[str, ...] = ()
     """The targets on which the case is run; empty for all."""
     workspace: Workspace | None = None
     form: Form | None = None
-    """What is asked of the target besides the messages."""
+    """The answer format and the tools."""
     variables: tuple[str, ...] = ()
-    """The environment variables that it names as `${{ NAME }}`; they stay as written in all that is kept."""
+    """The environment variables that it refers to as `${{ NAME }}`; references are stored, never values."""
     notes: dict[str, Any] = {}
     """Fields of its file that have no effect, as they were written."""
     problems: tuple[Problem, ...] = ()
-    """The errors in its file, with paths from the suite's folder: it is a placeholder that is never sent, and
-    its trials are ERROR."""
+    """The errors in its file, with paths relative to the suite's folder. A case with problems is a
+    placeholder that is never sent; its trials are ERROR."""
 
 
 class SplitRule(Noun, frozen=True, kw_only=True):
@@ -128,11 +128,12 @@ class SplitRule(Noun, frozen=True, kw_only=True):
     ratio: float = 0.2
     seed: int = 42
     method: Literal["rank", "shuffle"] = "rank"
-    """By the rank of each case's id, which other cases hardly move; or by a shuffle in file order."""
+    """`rank`: by a hash of each case's id, so that adding cases moves few others. `shuffle`: shuffled from
+    file order."""
 
 
 class Defaults(Noun, frozen=True, kw_only=True):
-    """How a suite wants to be run where the user does not say; in no digest."""
+    """A suite's own defaults for options that the user does not give; part of no digest."""
 
     targets: tuple[str, ...] = ()
     concurrency: int | None = None
@@ -142,34 +143,34 @@ class Defaults(Noun, frozen=True, kw_only=True):
 
 
 class Suite(Noun, frozen=True, kw_only=True):
-    """The header of a suite; its cases stream beside it."""
+    """The header of a suite; its cases are streamed separately."""
 
     name: str
     dialect: str
     version: str | None = None
-    """Which of those under its name in the store it is, such as `v2`; None before it is saved."""
+    """Its version in the store, such as `v2`; None before it is saved."""
     declared_version: str | None = None
-    """What its file says of its version."""
+    """The version stated in its file."""
     description: str | None = None
     pass_rule: PassRule = PassRule()
     split_rule: SplitRule | None = None
     no_holdout: bool = False
-    """Its file, a page or a flag says that nothing of it is held out; else it only has no split rule."""
+    """Whether its file, a page or a flag says that it has no holdout; False if it only has no split rule."""
     case_count: int = 0
     digest: str = ""
-    """Over its sorted cases, defaults and pass rule; not over name, order, dialect or path."""
+    """The digest of its sorted cases, defaults and pass rule, without name, order, dialect and path."""
     content: str = ""
-    """Over its cases as they are stored, with tags, metadata and order; what a store finds them by."""
+    """The digest of its cases as stored, with tags, metadata and order; a store finds cases by it."""
     defaults: Defaults = Defaults()
     repeats_rule: Literal["each", "any", "mean", "lower_bound"] = "each"
-    """When the repeats of a case pass: each trial counts for itself, or the case counts once: by any of them,
-    by the mean of their scores, or by the lower end of that mean's interval."""
+    """How the repeats of a case count. `each`: every trial counts by itself. Otherwise the case counts once:
+    by any passed trial, by the mean of the scores, or by the lower end of that mean's interval."""
     folder: str = ""
-    """Where relative paths of its cases begin."""
+    """The folder to which paths of its cases are relative."""
     notes: dict[str, Any] = {}
     """Fields of its file that have no effect, as they were written."""
     suite_hash: str | None = None
-    """The hash by which dialect pramana publishes a suite; None elsewhere."""
+    """The hash by which dialect pramana publishes a suite; None in other dialects."""
 
     @property
     def title(self) -> str:
@@ -177,11 +178,11 @@ class Suite(Noun, frozen=True, kw_only=True):
         return self.name if self.version is None else f"{self.name} {self.version}"
 
 
-# --- who is asked ------------------------------------------------------------------------------------------
+# --- targets and trials ------------------------------------------------------------------------------------
 
 
 class Params(Noun, frozen=True, kw_only=True):
-    """What is asked of a target besides the messages; None leaves a parameter to the endpoint."""
+    """The sampling parameters of a target; None leaves a parameter to the endpoint."""
 
     temperature: float | None = 0.0
     seed: int | None = 42
@@ -189,7 +190,7 @@ class Params(Noun, frozen=True, kw_only=True):
 
 
 class TargetSpec(Noun, frozen=True, kw_only=True):
-    """All that is needed to open a target again; never a secret."""
+    """Everything needed to open a target again; never a secret."""
 
     name: str
     """What the user wrote, such as `openai:gpt-5.2`."""
@@ -197,22 +198,22 @@ class TargetSpec(Noun, frozen=True, kw_only=True):
     model: str = ""
     """The part after the kind: a model, a file, a command line or a function."""
     endpoint: str | None = None
-    """The base URL, where there is one."""
+    """The base URL, if there is one."""
     params: Params = Params()
     options: dict[str, Any] = {}
-    """What else its kind takes; `${{ NAME }}` stays as written and is filled in when the target is opened."""
+    """Other settings of its kind; `${{ NAME }}` is stored as written and replaced on opening."""
     judge: TargetSpec | None = None
-    """Who judges its answers, unless the run or the grader says."""
+    """The judge of its answers, unless the run or the grader names another."""
     fallbacks: tuple[TargetSpec, ...] = ()
-    """Who is asked, in this order, when it fails for good."""
+    """The targets that are called, in this order, when it fails permanently."""
     workers: int | None = None
-    """The most calls at once; None leaves it to the run."""
+    """The maximum of concurrent calls; None leaves it to the run."""
     retries: int | None = None
     """None leaves it to the run."""
 
 
 class Prompt(Noun, frozen=True, kw_only=True):
-    """What a target is given for one trial."""
+    """The request to a target for one trial."""
 
     messages: tuple[Message, ...]
     case_id: str = ""
@@ -220,13 +221,13 @@ class Prompt(Noun, frozen=True, kw_only=True):
     workspace: str | None = None
     """The folder to work in."""
     response_schema: dict[str, Any] | None = None
-    """A JSON schema that the answer should follow, for endpoints that can enforce one."""
+    """A JSON schema for the answer, for endpoints that can enforce one."""
     json_answer: bool = False
-    """The answer should be JSON of any shape, for endpoints that can enforce that."""
+    """Whether the answer should be JSON of any shape, for endpoints that can enforce that."""
     tools: tuple[Tool, ...] = ()
     """The tools that the target may call; its calls are not executed."""
     temperature: float | None = None
-    """Instead of the target's own; None leaves it at that."""
+    """Overrides the target's temperature; None keeps it."""
 
 
 class Trial(Noun, frozen=True, kw_only=True):
@@ -234,7 +235,7 @@ class Trial(Noun, frozen=True, kw_only=True):
 
     case_id: str
     position: int
-    """The place of the case in its suite, from 0."""
+    """The position of the case in its suite, from 0."""
     repeat: int = 0
     sent: str
     """The digest of what the target received."""
@@ -244,74 +245,74 @@ class Trial(Noun, frozen=True, kw_only=True):
     failure: Failure | None = None
     started_at: datetime
     source_run: str | None = None
-    """The run whose output was used again, if it was."""
+    """The run from which the output was reused, if it was."""
     graded_in: str | None = None
-    """The run that made the scores of an output that was used again; None where no run was noted."""
+    """The run that graded a reused output; None if that was not recorded."""
     target: str | None = None
-    """The target that was asked, where the case names its own."""
+    """The target that was called, if the case names its own."""
 
 
-# --- what is kept ------------------------------------------------------------------------------------------
+# --- runs --------------------------------------------------------------------------------------------------
 
 
 class Selection(Noun, frozen=True, kw_only=True):
-    """Which cases of a suite a run asks."""
+    """Which cases of a suite are run."""
 
     split: Literal["dev", "holdout", "all"] = "all"
     tags: tuple[str, ...] = ()
-    """A case is selected when it has any of them. Here and below, commas in a word mean any of its tags."""
+    """Selects cases with any of these tags. Here and below, `a,b` means any of the tags a and b."""
     exclude_tags: tuple[str, ...] = ()
-    """A case is selected when it has none of them."""
+    """Selects cases with none of these tags."""
     all_tags: tuple[str, ...] = ()
-    """A case is selected when it has every one of them."""
+    """Selects cases with all of these tags."""
     categories: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
-    """Globs; a case is selected when any of them matches its id."""
+    """Selects cases whose id matches any of these globs."""
     limit: int | None = None
 
 
 JudgeRule = Literal["majority", "all", "any"]
-"""How many of the judgments of one answer must be for it."""
+"""How many of the judgments of one answer must pass it."""
 
 
 MAX_ANSWER_BYTES = 16 * 2**20
-"""The largest answer that is read, unless the run says otherwise."""
+"""The default limit of the size of an answer."""
 
 
 class Settings(Noun, frozen=True, kw_only=True):
-    """How a run was made; what decides which trials it has, and how verdicts are counted."""
+    """The settings of a run."""
 
     selection: Selection = Selection()
     repeats: int | None = None
-    """None: once, or as often as the case itself wants."""
+    """How often each case is sent; None for once, or as often as the case itself says."""
     concurrency: int = 32
     timeout_s: float = 120.0
     retries: int = 4
     max_answer_bytes: int = MAX_ANSWER_BYTES
-    """A larger answer of a target or a judge is an error."""
+    """The maximum size of an answer of a target or a judge; a larger one is an error."""
     threshold: float | None = None
     min_pass_rate: float | None = None
     allow_errors: int = 0
     judge_repeats: int = 1
-    """How often each judge is asked about one answer."""
+    """How often each judge is called for one answer."""
     judge_rule: JudgeRule = "majority"
     reuse: bool = False
-    """Answers and judgments of earlier runs are taken where the same was asked and judged."""
+    """Whether answers and judgments of earlier runs are reused if the requests are the same."""
     cache: bool = False
     budget_usd: float | None = None
     max_failures: int | None = None
-    """The run stops once this number of its trials have ended as errors."""
+    """The run stops after this number of trials that ended as errors."""
     keep_workspaces: Literal["none", "failed", "all"] = "failed"
 
 
 class Seat(Noun, frozen=True, kw_only=True):
-    """Which of the runs of its group on the same suite a run is."""
+    """The position of a run among the runs of its group on the same suite."""
 
     target: str = ""
     first: bool = True
-    """Cases with a target of their own are asked in this one only."""
+    """Whether it is the first, the only one that runs cases with a target of their own."""
     alone: bool = True
-    """There is no other: cases that are for certain targets only are asked all the same."""
+    """Whether it is the only run; then cases restricted to certain targets are run, whatever the target."""
 
 
 Standing = Literal["trusted", "unknown", "unsigned"]
@@ -319,23 +320,23 @@ Standing = Literal["trusted", "unknown", "unsigned"]
 
 
 class Run(Noun, frozen=True, kw_only=True):
-    """One suite on one target, once."""
+    """One execution of a suite on one target."""
 
     id: str
     group: str
-    """Runs that one command started together share it."""
+    """Shared by all runs that one command started together."""
     seat: Seat = Seat()
     suite: Suite
     target: TargetSpec
     judges: tuple[TargetSpec, ...] = ()
     judges_given: bool = False
-    """The user named them, so that no judge which a grader or a target names is asked."""
+    """Whether the user chose the judges; then judges named by graders or targets are not called."""
     named_targets: tuple[TargetSpec, ...] = ()
-    """Those that cases name instead of the run's."""
+    """The targets that cases name instead of the run's."""
     named_judges: tuple[TargetSpec, ...] = ()
-    """Those that graders name."""
+    """The judges that graders name."""
     embedder: str | None = None
-    """What turned texts into vectors: `local`, or a model with its address; None where no grader wants it."""
+    """The embedding model: `local`, or a model with its address; None if no grader needs one."""
     settings: Settings = Settings()
     versions: dict[str, str] = {}
     prices_date: str | None = None
@@ -343,19 +344,19 @@ class Run(Noun, frozen=True, kw_only=True):
     finished_at: datetime | None = None
     status: Literal["running", "finished", "interrupted"] = "running"
     stopped: str | None = None
-    """Why Proctor stopped it before every trial was made, as a sentence; None where it did not."""
+    """Why Proctor stopped the run before its last trial, as a sentence; None if it did not."""
     planned: int = 0
-    """How many trials the run is to have."""
+    """The number of trials that the run should have."""
     regrade_of: str | None = None
-    """The run whose answers it grades again; it asks no target."""
+    """The run whose answers it grades again; it calls no target."""
     imported: Standing | None = None
-    """How the bundle was signed that its answers come from; None for answers that were asked for here."""
+    """The signature status of the bundle from which its answers were imported; None if they were not."""
     tags: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 class Look(Noun, frozen=True, kw_only=True):
-    """One look at what is sealed: a holdout's pass rate was printed, or its answers were revealed."""
+    """One access to a holdout: its pass rate was printed, or its answers were revealed."""
 
     suite: str
     """The digest of the suite."""
@@ -365,7 +366,7 @@ class Look(Noun, frozen=True, kw_only=True):
 
 
 class Calibration(Noun, frozen=True, kw_only=True):
-    """How well a judge agreed with people, once: measured on their labels of the same answers."""
+    """One measurement of how well a judge agrees with people's labels of the same answers."""
 
     judge: str
     """The digest of the judge's target."""
@@ -375,42 +376,42 @@ class Calibration(Noun, frozen=True, kw_only=True):
     labels: str
     """The digest of the labels."""
     count: int
-    """How many labelled answers the judge gave a verdict on."""
+    """The number of labelled answers with a verdict of the judge."""
     unscored: int = 0
-    """How many it was asked about and gave none on."""
+    """The number of labelled answers on which the judge gave no verdict."""
     agreed: int
-    """How many of its verdicts are the label's."""
+    """The number of verdicts that equal the label."""
     passed: int = 0
-    """How many of `count` people pass."""
+    """How many of `count` are labelled as passed."""
     true_passes: int = 0
-    """How many of these the judge passes too."""
+    """How many of `passed` the judge passes too."""
     kappa: float | None = None
-    """Cohen's kappa, from -1 to 1; None where judge and labels say the same of everything."""
+    """Cohen's kappa, from -1 to 1; None if judge and labels only ever give one and the same verdict."""
     kappa_ci95: tuple[float, float] | None = None
     prompts: tuple[str, ...] = ()
-    """The digests of the prompts that it was asked by, sorted."""
+    """The digests of the judge prompts, sorted."""
     repeats: int = 1
-    """How often it was asked about each answer in the usual way."""
+    """How often the judge was called for each answer with the usual prompt."""
     repeated: int = 0
-    """How many answers got more than one verdict so."""
+    """The number of answers with more than one verdict on the usual prompt."""
     steady: int = 0
-    """How many of these got the same verdict each time."""
+    """How many of `repeated` got the same verdict each time."""
     position: Sway | None = None
-    """With its material in the reverse order; None where that was not asked."""
+    """The shift when the sections of the prompt are reversed; None if that was not measured."""
     length: Sway | None = None
-    """With every answer made longer by words that say nothing."""
+    """The shift when every answer is lengthened by sentences without content."""
     length_failed: Sway | None = None
-    """The same, of the answers that people fail."""
+    """The same, over answers labelled as failed."""
     people_twice: int = 0
-    """How many answers were labelled by more than one person."""
+    """The number of answers labelled by more than one person."""
     people_agreed: int = 0
-    """How many of these got the same label from all of them."""
+    """How many of `people_twice` got the same label from everyone."""
     people_alpha: float | None = None
-    """Krippendorff's alpha of people among themselves, the most that can be asked of a judge."""
+    """Krippendorff's alpha of people among themselves, the upper limit for any judge."""
 
 
 class Price(Noun, frozen=True, kw_only=True):
-    """What a model costs, in US dollars per million tokens, with where and when that was read."""
+    """The price of a model in US dollars per million tokens, with its source and date."""
 
     input: float
     output: float

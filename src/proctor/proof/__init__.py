@@ -1,1 +1,1 @@
-"""What a bundle is made of: canonical bytes, trees of digests, the statement and its envelope. Pure."""
+"""The parts of a bundle: canonical JSON, Merkle trees, the statement and its envelope. Pure."""

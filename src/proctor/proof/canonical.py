@@ -1,9 +1,9 @@
-"""Nouns to the bytes that are signed, and back: one way to write each thing, which any language can repeat.
+"""Canonical JSON of records and plain data, the bytes that are signed.
 
-JSON by RFC 8785 (JSON Canonicalization Scheme), https://www.rfc-editor.org/rfc/rfc8785, which keeps apart
-neither 1 and 1.0 nor whole numbers beyond 2**53. Where one of them stands and no noun says its type,
-``{"$number": "1.0"}`` is written instead, and an object that has `$number` as its only key becomes the
-value of another such object. Fields of a noun that have their default are left out.
+JSON by RFC 8785 (JSON Canonicalization Scheme), https://www.rfc-editor.org/rfc/rfc8785, which distinguishes
+neither 1 from 1.0 nor whole numbers beyond 2**53. If no field type tells them apart, ``{"$number": "1.0"}``
+is written instead, and an object with `$number` as its only key becomes the value of another such object.
+Fields of a record at their defaults are left out.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from proctor.errors import UsageError
 _NUMBER = "$number"
 _EXACT = 2**53
 _LONGEST_NUMBER = 4300
-"""More digits Python itself refuses to read."""
+"""Python itself refuses to read more digits."""
 _DEEPEST = 100
-"""How deeply data may be nested. Any stack has room for it, so every machine reads what one has written."""
+"""The maximum nesting; any stack has room for it, so that every machine can read every bundle."""
 _NESTED = f"it is nested too deeply, in more than {_DEEPEST} levels"
 _MOST_PARTS = 1_000_000
 """An empty list takes two bytes in a file and fifty in memory."""
@@ -33,10 +33,10 @@ _BRACKET = re.compile(r"[\[\]{}]")
 
 
 def canonical(thing: Any) -> bytes:
-    """The one way to write a noun or plain data, in UTF-8 and without a line end.
+    """Returns the canonical JSON of a record or plain data, in UTF-8 without a line end.
 
     Raises:
-        UsageError: JSON cannot hold it: it is nested too deeply, or has half a character or no number.
+        UsageError: JSON cannot hold it: it is nested too deeply, or has a lone surrogate, NaN or infinity.
     """
     try:
         return _to_plain_data(thing)
@@ -45,11 +45,11 @@ def canonical(thing: Any) -> bytes:
 
 
 def parsed(line: bytes) -> Any:
-    """What such bytes say, as plain data.
+    """Parses canonical JSON to plain data.
 
     Raises:
-        ValueError: they are not the one way to write it, as with a doubled key or a space, or hold more lists
-            and objects than anything that is written here.
+        ValueError: the bytes are not canonical, as with a duplicate key or a space, or hold more lists and
+            objects than any bundle.
     """
     if line.count(b"[") + line.count(b"{") > _MOST_PARTS:
         raise ValueError(f"it has more than {_MOST_PARTS:,} lists and objects")
@@ -59,10 +59,10 @@ def parsed(line: bytes) -> Any:
 
 
 def data_of(line: bytes) -> Any:
-    """What such bytes say, for whoever makes a noun of it and then checks that it is written the same.
+    """Parses JSON without checking that it is canonical; call `check_same` afterwards.
 
     Raises:
-        ValueError: they are no JSON at all, or a number in them is none.
+        ValueError: the bytes are not JSON, or contain an invalid number.
     """
     try:
         data = _READER.decode(line.decode("utf-8"))
@@ -73,7 +73,7 @@ def data_of(line: bytes) -> Any:
 
 
 def check_same(thing: Any, line: bytes) -> None:
-    """Nothing, where these bytes are the one way to write a noun or plain data.
+    """Checks that bytes are the canonical JSON of a record or plain data.
 
     Raises:
         ValueError: they are not; the text is a clause.
@@ -126,7 +126,7 @@ def _noun(noun: msgspec.Struct) -> str:
 
 @cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any, Callable[[Any], str]], ...]:
-    """The fields of a noun as they are sorted: name, how it is written, default, and what writes a value."""
+    """Returns the sorted fields of a record: name, encoded name, default, and the writer of its values."""
     fields = []
     for field in sorted(msgspec.structs.fields(kind), key=lambda field: field.name):
         has_factory = field.default_factory is not msgspec.NODEFAULT
@@ -137,27 +137,27 @@ def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any, Callable[[
 
 
 def _is_of_floats(kind: Any) -> bool:
-    """Whether whatever reads a field of that type makes floats of all numbers in it."""
+    """Returns whether all numbers in a field of that type are read as floats."""
     return float in _leaves(kind) and _leaves(kind) <= {float, type(None), ...}
 
 
 def _leaves(kind: Any) -> set[Any]:
-    """The types that a union, a tuple or a list is made of in the end."""
+    """Returns the innermost types of a union, a tuple or a list."""
     inner = get_args(kind)
     return {kind} if not inner else set().union(*(_leaves(argument) for argument in inner))
 
 
 def _typed(value: Any) -> str:
-    """A value of a field of floats, where no number needs to say that it is one."""
+    """Writes a value of a field of floats, in which numbers need no type."""
     if isinstance(value, tuple | list):
         return f"[{','.join(map(_typed, value))}]"
     return "null" if value is None else _plain_float(float(value))
 
 
 def _plain_float(value: float) -> str:
-    """A number as ECMAScript writes it, which RFC 8785 asks for in section 3.2.2.3.
+    """Writes a number as ECMAScript does, as required by RFC 8785, section 3.2.2.3.
 
-    Python takes the same digits, and writes them alike wherever it takes no exponent.
+    Python chooses the same digits, and writes them in the same way unless there is an exponent.
     """
     text = repr(value)
     if "e" in text or "n" in text:
@@ -190,7 +190,7 @@ def _list(values: Any) -> str:
 
 
 def _object(values: dict[str, Any]) -> str:
-    """An object, its keys sorted by their UTF-16 code units (RFC 8785, section 3.2.3)."""
+    """Writes an object with keys sorted by their UTF-16 code units (RFC 8785, section 3.2.3)."""
     keys = sorted(values)
     if not "".join(keys).isascii():
         keys.sort(key=lambda key: key.encode("utf-16-be"))

@@ -1,7 +1,6 @@
-"""Whether the lines of a bundle are those of one suite and of the trials that its run must have.
+"""Checks that the lines of a bundle are those of its suite and of exactly the trials of its run.
 
-Lines stream by and nothing holds them all; what stays of each is its digest, its salt and, of a case, its id
-and its digests.
+Lines are streamed. Only digests and salts are held, and the ids of cases.
 """
 
 from __future__ import annotations
@@ -26,31 +25,31 @@ from proctor.proof.statement import CONFIG, ENVELOPE, SUITE, TRIALS, Statement, 
 from proctor.splits import held_out, holdout_size
 
 MOST_LINES = 2_000_000
-"""More cases or trials than this are in no bundle; of each a little stays in memory."""
+"""The maximum number of cases or of trials in a bundle; each takes a little memory."""
 _MOST_GLOBS = 10_000
-"""Each case is held against every one of them."""
+"""The maximum number of id globs; each is matched with every case."""
 
 
 def header_of(line: bytes) -> Suite:
-    """The suite of the first line of suite.jsonl.
+    """Reads the suite's header, the first line of suite.jsonl.
 
     Raises:
-        Defect: it is none.
+        Defect: it is no header.
     """
     return understood(f"{SUITE}:1", lambda: header_from(line))
 
 
 class Lines:
-    """The tree over the lines of one file, their numbers and their salts."""
+    """Checks the tree over the lines of one file, their indexes and their salts."""
 
     def __init__(self, name: str, before: int, head: TreeHead, salts: set[bytes]) -> None:
-        """No line seen yet.
+        """Starts without lines.
 
         Args:
             name: the file.
-            before: how many lines of it are before the first.
-            head: what the statement says of the tree.
-            salts: those of all lines so far, also of another file.
+            before: how many lines of the file are before the first.
+            head: the tree head in the statement.
+            salts: the salts of all lines so far, including other files.
         """
         self.hidden = 0
         self._name = name
@@ -61,14 +60,14 @@ class Lines:
 
     @property
     def place(self) -> str:
-        """Where the line that came last is, for messages."""
+        """The location of the last line, for messages."""
         return f"{self._name}:{self._tree.size + self._before}"
 
     def add(self, line: bytes, read: CaseLine | TrialLine | HiddenLine) -> None:
-        """The next line, and what it says.
+        """Checks the next line and its content.
 
         Raises:
-            Defect: it has another number, or a salt that was there before.
+            Defect: its index is wrong, or its salt is used twice.
         """
         index = self._tree.size
         if index == MOST_LINES:
@@ -84,10 +83,10 @@ class Lines:
         self._salts.add(salt)
 
     def end(self) -> None:
-        """No line comes any more.
+        """Checks the tree after the last line.
 
         Raises:
-            Defect: the tree is another one than the statement says.
+            Defect: the statement has another tree.
         """
         what = "cases" if self._name == SUITE else "trials"
         same(ENVELOPE, f"the number of {what}", self._head.size, self._tree.size)
@@ -95,30 +94,30 @@ class Lines:
 
 
 class Expected(Struct, frozen=True, kw_only=True):
-    """Which trials a run must have, as far as that can be told."""
+    """The trials that a run must have, as far as that is known."""
 
     chosen: array[int]
-    """The places, among the cases that are shown, of those that are asked."""
+    """The places of selected cases among the cases that are not hidden."""
     holdout: frozenset[int] | None
     """The positions of all held-out cases; None for a suite that is not split."""
     hidden: bool
     """Whether cases are hidden."""
     may_end: bool
-    """Hidden cases may have used up the limit, so that the last of those chosen need not be there."""
+    """Whether hidden cases may have used up the limit, so that the last selected cases may be missing."""
 
     def split_of(self, position: int) -> str | None:
-        """`dev`, `holdout`, or None for a suite that is not split."""
+        """Returns `dev`, `holdout`, or None for a suite without a split."""
         return None if self.holdout is None else "holdout" if position in self.holdout else "dev"
 
 
 class Cases:
-    """The cases of a bundle's suite, as they stream by for the first time."""
+    """Checks the cases of a bundle's suite."""
 
     def __init__(self, run: Run, statement: Statement, salts: set[bytes]) -> None:
-        """No case seen yet.
+        """Starts without cases.
 
         Raises:
-            Defect: it would take hours to tell which cases the run asks.
+            Defect: the run has so many id globs that checking would take hours.
         """
         if len(run.settings.selection.ids) > _MOST_GLOBS:
             raise Defect(f"{CONFIG}: the run selects by more than {_MOST_GLOBS} ids, as no bundle's does.")
@@ -136,14 +135,14 @@ class Cases:
 
     @property
     def hidden(self) -> int:
-        """How many cases are hidden."""
+        """The number of hidden cases."""
         return self._lines.hidden
 
     def add(self, line: bytes) -> None:
-        """The next line of the file.
+        """Checks the next line of the file.
 
         Raises:
-            Defect: it is not what it should be.
+            Defect: the line is wrong.
         """
         lines, index = self._lines, len(self._digests) + self._lines.hidden
         read = understood(f"{SUITE}:{index + 2}", lambda: case_from(line))
@@ -169,10 +168,10 @@ class Cases:
         understood(lines.place, lambda: self._indexer.add(case))
 
     def end(self) -> Expected:
-        """Which trials the run must have; no case comes any more.
+        """Checks the suite after its last case, and returns the trials that the run must have.
 
         Raises:
-            Defect: these are not all the cases of the suite, or others are held out.
+            Defect: cases of the suite are missing, or the wrong ones are hidden.
         """
         run, suite = self._run, self._run.suite
         self._lines.end()
@@ -203,7 +202,7 @@ class Cases:
         )
 
     def _check_hidden(self) -> None:
-        """The cases that are hidden must be those held out, as far as that can be told without their ids."""
+        """Checks that the hidden cases are the held-out ones, as far as possible without their ids."""
         rule, count = self._run.suite.split_rule, self._statement.cases.size
         assert rule is not None
         same(SUITE, "the number of hidden cases", self.hidden, _held_out(count, rule.ratio, rule.method))
@@ -219,7 +218,7 @@ def _held_out(count: int, ratio: float, method: str) -> int:
 
 
 def _cases_again(lines: Iterator[bytes]) -> Iterator[CaseLine | HiddenLine]:
-    """What lines say that were checked before; whether they are still the same, their hash tells."""
+    """Yields the content of lines that were checked before; the hash of the file shows any change."""
     for number, line in enumerate(lines, 2):
         data = understood(f"{SUITE}:{number}", partial(data_of, line))
         kind = HiddenLine if isinstance(data, dict) and "leaf" in data else CaseLine
@@ -227,21 +226,21 @@ def _cases_again(lines: Iterator[bytes]) -> Iterator[CaseLine | HiddenLine]:
 
 
 class Trials:
-    """The trials of a bundle, as they stream by."""
+    """Checks the trials of a bundle."""
 
     def __init__(self, statement: Statement, salts: set[bytes]) -> None:
-        """No trial seen yet."""
+        """Starts without trials."""
         self._full = statement.kind == "full"
         self._lines = Lines(TRIALS, 0, statement.trials, salts)
 
     @property
     def hidden(self) -> int:
-        """How many trials are hidden."""
+        """The number of hidden trials."""
         return self._lines.hidden
 
     @property
     def place(self) -> str:
-        """Where the trial that came last is, for messages."""
+        """The location of the last trial, for messages."""
         return self._lines.place
 
     def in_step(
@@ -251,16 +250,16 @@ class Trials:
         expected: Expected,
         repeats: int | None,
     ) -> Iterator[tuple[CaseLine, TrialLine]]:
-        """Each shown trial with its case; at the end the tree is checked.
+        """Yields each visible trial with its case, and checks the tree at the end.
 
         Args:
-            case_lines: those of the suite, which were checked before.
-            trial_lines: those of the trials.
-            expected: which trials there must be.
-            repeats: how often the run asks each case; None leaves it to the case.
+            case_lines: the lines of the suite, which were checked before.
+            trial_lines: the lines of the trials.
+            expected: the trials that there must be.
+            repeats: how often the run sends each case; None leaves it to the case.
 
         Raises:
-            Defect: a trial is missing, doubled, in another place, of no case that is asked, or no trial.
+            Defect: a trial is missing, duplicated, misplaced, invalid, or of a case that is not in the run.
         """
         cases, trials = _cases_again(case_lines), self._read(trial_lines)
         positions, place, hidden_cases = iter(expected.chosen), -1, 0
@@ -317,18 +316,18 @@ class Trials:
 
 
 _MAX_TOKENS = 10**9
-"""More are in no usage that Proctor stores."""
+"""The maximum of each token count that Proctor stores."""
 _NEVER_SENT = frozenset({"invalid", "unsupported"})
 """The kinds of failure of cases that are wrong in their file."""
 
 
 def check_figures(place: str, run: Run, trial: Trial) -> None:
-    """Checks what a trial says of its time and its cost against what any trial of its run can have.
+    """Checks that the times, costs and token counts of a trial are possible in its run.
 
-    The times of an answer that an earlier run gave are that run's.
+    A reused answer has the times of the run that it comes from.
 
     Raises:
-        Defect: it began outside of its run, or a figure is negative or too large.
+        Defect: it started outside its run, or a figure is negative or too large.
     """
     end = run.finished_at or run.started_at
     if trial.source_run is None and not run.started_at <= trial.started_at <= end:
@@ -354,7 +353,7 @@ def check_trial(place: str, case: CaseLine, trial: Trial, split: str | None) -> 
     """Checks a trial against its case.
 
     Raises:
-        Defect: it is not a trial of that case, or says what no trial can.
+        Defect: it is not a trial of that case, or is inconsistent.
     """
     same(place, "the case's id", trial.case_id, case.case.id)
     same(place, "the digest of what was sent", trial.sent, case.sent)

@@ -1,6 +1,6 @@
-"""Whether what a bundle says of itself hangs together: envelope, statement, run and claims.
+"""Checks that the envelope, the statement, the run and the claims of a bundle are consistent.
 
-The first thing that does not is a `Defect`; what it should have been is in its text.
+The first inconsistency raises a `Defect`, whose text has the expected value.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Defect(Exception):
 
 
 def understood(place: str, reading: Callable[[], T]) -> T:
-    """What reading a part of a bundle gives.
+    """Reads a part of a bundle.
 
     Args:
-        place: the file, or a line of it as `trials.jsonl:3`.
-        reading: reads it; what it raises of a bundle that is wrong is a clause.
+        place: the file, or a line of it such as `trials.jsonl:3`.
+        reading: reads it; messages of its exceptions are clauses.
 
     Raises:
         Defect: it cannot be read.
@@ -57,17 +57,17 @@ def understood(place: str, reading: Callable[[], T]) -> T:
 
 
 def same(place: str, what: str, claimed: Any, right: Any) -> None:
-    """Refuses what is not as it should be.
+    """Checks that two values are equal.
 
     Raises:
-        Defect: it is another value.
+        Defect: they differ.
     """
     if claimed != right:
         raise Defect(f"{place}: {what} is {shown(claimed)}, and should be {shown(right)}.")
 
 
 def shown(value: Any) -> str:
-    """A value in one short line that no terminal can misread."""
+    """Returns a value as one short line that is safe for terminals."""
     text = (
         ascii(value)
         if not isinstance(value, str) or not value.isascii() or not value.isprintable()
@@ -81,7 +81,7 @@ _HIDING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u
 
 
 def check_name(place: str, what: str, name: str) -> None:
-    """Refuses a name that a terminal or a page would show as another one.
+    """Checks that a name has no control characters, with which it could be displayed as another one.
 
     Raises:
         Defect: it has control characters.
@@ -94,28 +94,28 @@ def check_name(place: str, what: str, name: str) -> None:
 
 
 def envelope_of(data: bytes) -> Envelope:
-    """The envelope that envelope.json is.
+    """Reads envelope.json.
 
     Raises:
-        Defect: it is none, or not written in the one way.
+        Defect: it is no envelope, or not canonical.
     """
     return understood(ENVELOPE, lambda: from_data(parsed(_line(data))))
 
 
 def statement_of(envelope: Envelope) -> Statement:
-    """The statement in an envelope.
+    """Reads the statement in an envelope.
 
     Raises:
-        Defect: there is none, or it is not written in the one way.
+        Defect: there is none, or it is not canonical.
     """
     return understood(f"{ENVELOPE}: the statement", lambda: statement_from(parsed(envelope.payload)))
 
 
 def run_of(config: bytes, environment: bytes, suite: Suite) -> Run:
-    """The run that config.json, environment.json and the suite's header make together.
+    """Builds the run from config.json, environment.json and the suite's header.
 
     Raises:
-        Defect: they make none, or are not written in the one way.
+        Defect: they are no run, or not canonical.
     """
     parts = understood(CONFIG, lambda: _object(config))
     around = understood(ENVIRONMENT, lambda: _object(environment))
@@ -183,19 +183,20 @@ def _line(data: bytes) -> bytes:
 def check_claims(
     statement: Statement, run: Run, counting: Counting, hidden_trials: int, hidden_cases: int
 ) -> None:
-    """Checks the claims against the trials that were counted.
+    """Checks the claims against the counted trials.
 
-    What is hidden is in the claims on all and on the holdout; these must go with what can be counted.
+    Hidden trials are part of the claims on all trials and on the holdout, which must agree with what can be
+    counted.
 
     Args:
-        statement: with the claims.
+        statement: has the claims.
         run: the run.
-        counting: with every trial that is not hidden.
-        hidden_trials: how many trials are.
-        hidden_cases: how many cases are; not all of them need to have trials.
+        counting: the counts of every trial that is not hidden.
+        hidden_trials: the number of hidden trials.
+        hidden_cases: the number of hidden cases; not all of them need to have trials.
 
     Raises:
-        Defect: the trials come to something else.
+        Defect: the claims differ from the counts.
     """
     expected = counting.claims
     if hidden_trials:
@@ -216,7 +217,7 @@ def check_claims(
 def _with_hidden(
     statement: Statement, run: Run, expected: dict[str, Claim], hidden_trials: int, hidden_cases: int
 ) -> dict[str, Claim]:
-    """What the claims must be if that on the holdout is right, which only its maker knows."""
+    """Returns the expected claims if the claim on the holdout, which cannot be checked, is right."""
     holdout = statement.claims.get("holdout")
     if holdout is None:
         raise Defect(f"{ENVELOPE}: {hidden_trials} trials are hidden, and there is no claim on the holdout.")

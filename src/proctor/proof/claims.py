@@ -1,4 +1,4 @@
-"""Trials to what a statement claims of them: the same for who makes a bundle and for who checks it."""
+"""Computes the claims of a statement from trials, both for making and for checking a bundle."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from proctor.verdicts import Repeats, Tally, exit_code, rules_of
 
 
 class Counting:
-    """Counts the trials of a run in order of position and repeat; of their answers nothing stays."""
+    """Counts the trials of a run in order of position and repeat, without holding their answers."""
 
     def __init__(self, run: Run) -> None:
-        """Nothing counted yet."""
+        """Starts without trials."""
         self._run = run
         self._rules = rules_of(run)
         self._tally = Tally(self._rules, run.suite.repeats_rule, run.settings.repeats)
@@ -24,9 +24,9 @@ class Counting:
         self._position = -1
         self._name = ""
         self.passed: list[tuple[str, bool]] = []
-        """What passed, by the name that reports give it, and whether it is held out."""
+        """The names of what passed, as in reports, and whether each is held out."""
         self.failed: list[tuple[str, bool]] = []
-        """What failed; what was not measured is in neither."""
+        """The same of what failed; unmeasured trials are in neither list."""
 
     def add(self, trial: Trial, case: Case) -> Verdict:
         """Counts the next trial, of that case, and returns its verdict."""
@@ -44,17 +44,17 @@ class Counting:
 
     @property
     def count(self) -> int:
-        """How many trials were counted."""
+        """The number of counted trials."""
         return self._tally.all.total
 
     @property
     def prompts(self) -> dict[str, set[str]]:
-        """The judges that spoke, by name, and the digests of their prompts."""
+        """The digests of the judge prompts, by the names of the judges."""
         return self._tally.judging.prompts
 
     @property
     def claims(self) -> dict[str, Claim]:
-        """The numbers of all, and of each split that has any."""
+        """The claims for all trials and for each split with trials."""
         counts_by_split = {"all": self._tally.counted, **self._tally.splits}
         return {split: claim_of(counts) for split, counts in sorted(counts_by_split.items())}
 
@@ -65,7 +65,7 @@ class Counting:
         return "PASSED" if code is ExitCode.OK else "FAILED"
 
     def names(self, *, public: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What passed and what failed; for the public without what is held out."""
+        """Returns the names of what passed and what failed; with `public`, without what is held out."""
         return _visible_names(self.passed, public), _visible_names(self.failed, public)
 
     def _list_by_verdict(self, name: str, verdict: Verdict, trial: Trial) -> None:

@@ -1,4 +1,4 @@
-"""The envelope around a statement: what exactly is signed, and the signatures.
+"""The DSSE envelope of a statement: the signed bytes and the signatures.
 
 Source: DSSE v1, https://github.com/secure-systems-lab/dsse, `protocol.md` and `envelope.md`.
 """
@@ -17,27 +17,27 @@ class Signature(Struct, frozen=True):
     """One signature over a statement."""
 
     keyid: str
-    """The fingerprint of its key, as its maker says; it is not signed."""
+    """The fingerprint of its key, as given by the signer; it is not signed itself."""
     sig: bytes
     public_key: str
-    """The key as PEM, so that a signature by an unknown key can be checked too; it is not signed."""
+    """The key as PEM, so that signatures by unknown keys can be checked too; it is not signed itself."""
 
 
 class Envelope(Struct, frozen=True):
-    """A statement's bytes with the signatures over them."""
+    """The bytes of a statement and their signatures."""
 
     payload: bytes
     signatures: tuple[Signature, ...] = ()
 
 
 def signed_bytes(payload: bytes, payload_type: str = PAYLOAD_TYPE) -> bytes:
-    """What is signed: the pre-authentication encoding (PAE) of DSSE."""
+    """Returns the bytes that are signed: the pre-authentication encoding (PAE) of DSSE."""
     kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
 def as_data(envelope: Envelope) -> dict[str, Any]:
-    """The envelope as data for `canonical`."""
+    """Returns the envelope as data for `canonical`."""
     return {
         "payload": b64encode(envelope.payload).decode(),
         "payloadType": PAYLOAD_TYPE,
@@ -53,10 +53,10 @@ def as_data(envelope: Envelope) -> dict[str, Any]:
 
 
 def from_data(data: Any) -> Envelope:
-    """The envelope that the data has.
+    """Parses an envelope.
 
     Raises:
-        ValueError: it has not the shape of one, or another payload type.
+        ValueError: the data does not have the shape of an envelope, or has another payload type.
     """
     if not isinstance(data, dict) or set(data) != {"payload", "payloadType", "signatures"}:
         raise ValueError("it is no DSSE envelope")

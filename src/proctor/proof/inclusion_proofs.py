@@ -1,7 +1,7 @@
-"""One trial proved without the others: its line and its case's, and the digests that lead to the statement.
+"""Proofs that a trial is part of a bundle, without the other trials.
 
-Of the other trials such a proof tells what the statement tells, their names and verdicts, and no more: the
-lines behind the digests have salts.
+A proof has the lines of the trial and of its case, and the digests that lead to the statement. About other
+trials it reveals only what the statement does, their names and verdicts: the lines behind digests are salted.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from proctor.proof.statement import Statement, TreeHead, statement_from
 
 
 class ProvedLine(Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of a file, and how it leads to the root of the file's tree."""
+    """One line of a file with its inclusion path to the root of the file's Merkle tree."""
 
     line: str
     index: int
     """Its place among the leaves, from 0."""
     path: list[str]
-    """What `merkle.path` gives, each as 64 hexadecimal digits."""
+    """The digests of `merkle.path`, each as 64 hexadecimal digits."""
 
 
 class Proved(Struct, frozen=True):
-    """What a proof proves, as far as its envelope can be believed: the signatures are not checked."""
+    """The trial and the case of a checked proof; the signatures of the envelope are not checked."""
 
     envelope: Envelope
     statement: Statement
@@ -39,22 +39,22 @@ class Proved(Struct, frozen=True):
 
 
 def proved_line(line: bytes, leaves: Sequence[bytes], index: int) -> ProvedLine:
-    """One line of a file whose leaves these are."""
+    """Returns the proof of one line of a file with these leaves."""
     steps = merkle.path(leaves, index)
     return ProvedLine(line.decode("utf-8"), index, [step.hex() for step in steps])
 
 
 def proof_of(envelope: Envelope, trial: ProvedLine, case: ProvedLine) -> dict[str, Any]:
-    """A proof as data for `canonical`."""
+    """Returns a proof as data for `canonical`."""
     lines = {"trial": msgspec.to_builtins(trial), "case": msgspec.to_builtins(case)}
     return {"envelope": as_data(envelope), **lines}
 
 
 def checked(data: Any) -> Proved:
-    """What such data prove.
+    """Checks a proof without its signatures, and returns what it proves.
 
     Raises:
-        ValueError: they are no proof, or do not lead to what the statement says; the text is a clause.
+        ValueError: the data is no proof, or does not lead to the statement's roots; the text is a clause.
     """
     if not isinstance(data, dict) or set(data) != {"envelope", "trial", "case"}:
         raise ValueError("it is no proof of a trial: it has not the fields envelope, trial and case")
@@ -73,7 +73,7 @@ def checked(data: Any) -> Proved:
 
 
 def _bound(data: Any, head: TreeHead, what: str) -> bytes:
-    """The bytes of a line that leads to the root of its tree."""
+    """Returns the bytes of a line after checking that it leads to the root of its tree."""
     try:
         proved_line = msgspec.convert(data, ProvedLine)
         steps = [_digest(step) for step in proved_line.path]

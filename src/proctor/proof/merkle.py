@@ -1,4 +1,4 @@
-"""A tree of digests over lines, so that one line can be proved without showing the others.
+"""Merkle trees over lines, so that one line can be proved without the others.
 
 Source: RFC 6962, "Certificate Transparency", section 2.1, https://www.rfc-editor.org/rfc/rfc6962#section-2.1.
 """
@@ -14,33 +14,33 @@ EMPTY = sha256(b"").digest()
 
 
 def leaf(line: bytes) -> bytes:
-    """The 32 bytes of a line; it should hold a salt, as else a short line can be guessed."""
+    """Returns the 32-byte hash of a line; the line should contain a salt, or short lines could be guessed."""
     return sha256(b"\x00" + line).digest()
 
 
 def salt(secret: bytes, kind: str, index: int) -> str:
-    """The salt of one line, as 64 hexadecimal digits: nobody can tell it from those of other lines.
+    """Returns the salt of one line, as 64 hexadecimal digits; it cannot be derived from other lines.
 
     Args:
         secret: the run's own bytes, which are in no bundle.
-        kind: which of the bundle's trees the line is in.
-        index: the place of the line, from 0.
+        kind: the bundle's tree that has the line.
+        index: the index of the line, from 0.
     """
     return hmac.new(secret, f"proctor/salt/1/{kind}/{index}".encode(), sha256).hexdigest()
 
 
 class Tree:
-    """The root over leaves that come one by one, in memory that grows with the logarithm of their number."""
+    """Computes the root over a stream of leaves, in memory that grows with the logarithm of their number."""
 
     __slots__ = ("_peaks", "size")
 
     def __init__(self) -> None:
         self.size = 0
-        """How many leaves are in."""
+        """The number of leaves."""
         self._peaks: list[tuple[int, bytes]] = []
 
     def add(self, digest: bytes) -> None:
-        """The next leaf."""
+        """Adds the next leaf."""
         self.size += 1
         count = 1
         while self._peaks and self._peaks[-1][0] == count:
@@ -50,7 +50,7 @@ class Tree:
 
     @property
     def root(self) -> bytes:
-        """Over all leaves that are in."""
+        """The root over all leaves so far."""
         if not self._peaks:
             return EMPTY
         root = self._peaks[-1][1]
@@ -60,7 +60,7 @@ class Tree:
 
 
 def path(leaves: Sequence[bytes], index: int) -> list[bytes]:
-    """The digests that lead from one leaf to the root, from below.
+    """Returns the inclusion path of a leaf: the digests from the leaf up to the root.
 
     Raises:
         IndexError: there is no such leaf.
@@ -76,7 +76,7 @@ def path(leaves: Sequence[bytes], index: int) -> list[bytes]:
 
 
 def root_of(leaves: Sequence[bytes]) -> bytes:
-    """The root over these leaves."""
+    """Returns the root over these leaves."""
     tree = Tree()
     for digest in leaves:
         tree.add(digest)
@@ -84,13 +84,13 @@ def root_of(leaves: Sequence[bytes]) -> bytes:
 
 
 def leads_to(digest: bytes, index: int, size: int, steps: Sequence[bytes]) -> bytes | None:
-    """The root to which a path leads from a leaf; None when the path is not as long as it has to be.
+    """Returns the root to which a path leads from a leaf; None if the path has the wrong length.
 
     Args:
         digest: the leaf.
-        index: its place, from 0.
+        index: its index, from 0.
         size: the number of leaves of the tree.
-        steps: what `path` gives.
+        steps: the inclusion path.
     """
     if size == 1:
         return None if steps or index else digest
@@ -105,7 +105,7 @@ def leads_to(digest: bytes, index: int, size: int, steps: Sequence[bytes]) -> by
 
 
 def _half(size: int) -> int:
-    """The largest power of two below a size."""
+    """Returns the largest power of two below a size."""
     return 1 << (size - 1).bit_length() - 1
 
 

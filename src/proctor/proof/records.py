@@ -1,7 +1,7 @@
-"""The lines of suite.jsonl and trials.jsonl: how each is written, and what a written one says.
+"""Writes and parses the lines of suite.jsonl and trials.jsonl.
 
-Lines are without their line end. A line holds a salt, so that its digest tells nothing of it; a line that is
-hidden has only the digest.
+Lines have no line end here. Each has a salt, so that its digest reveals nothing; a redacted line has only
+the digest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from proctor.proof.canonical import canonical, check_same, data_of
 T = TypeVar("T")
 
 CASES_TREE, TRIALS_TREE = "cases", "trials"
-"""What `merkle.salt` calls the two trees."""
+"""The names of the two trees for `merkle.salt`."""
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
@@ -33,11 +33,11 @@ class CaseLine(Struct, frozen=True):
     sent: str
     """The digest of what a target receives for it."""
     written: str | None = None
-    """`codec.in_order` of the case where `sent` has it, as the line itself sorts all keys."""
+    """`codec.in_order` of the case if `sent` includes it, since the line itself sorts all keys."""
 
 
 class TrialLine(Struct, frozen=True):
-    """One trial with what it came to."""
+    """One trial with its verdict."""
 
     index: int
     salt: str
@@ -46,7 +46,7 @@ class TrialLine(Struct, frozen=True):
 
 
 class HiddenLine(Struct, frozen=True):
-    """What stands for a line that is not shown."""
+    """Replaces a hidden line."""
 
     index: int
     leaf: str
@@ -54,37 +54,37 @@ class HiddenLine(Struct, frozen=True):
 
 
 class _StoredCase(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What `codec.in_order` writes."""
+    """The content of `codec.in_order`."""
 
     input: tuple[Message, ...]
     form: Form | None
 
 
 def header_line(suite: Suite) -> bytes:
-    """The first line of suite.jsonl; where the suite lay on its maker's machine is not in it."""
+    """Returns the first line of suite.jsonl, without the suite's folder."""
     return canonical(_header_data(suite))
 
 
 def case_line(index: int, salt: str, case: Case, sent_digest: str) -> bytes:
-    """One case; `index` is its position in the suite."""
+    """Returns the line of a case; `index` is its position in the suite."""
     return canonical(_case_data(index, salt, case, sent_digest, _ordered_json(case, sent_digest)))
 
 
 def trial_line(index: int, salt: str, trial: Trial, verdict: Verdict) -> bytes:
-    """One trial; `index` is its place among all trials in order of position and repeat."""
+    """Returns the line of a trial; `index` counts all trials in order of position and repeat."""
     return canonical(_trial_data(index, salt, trial, verdict))
 
 
 def hidden_line(index: int, leaf: bytes) -> bytes:
-    """What stands for a line that is not shown."""
+    """Returns the line that replaces a hidden one."""
     return canonical(_hidden_data(index, leaf.hex()))
 
 
 def header_from(line: bytes) -> Suite:
-    """The suite of the first line.
+    """Parses the first line of suite.jsonl.
 
     Raises:
-        ValueError: it is not exactly what `header_line` writes; as the functions below. The text is a clause.
+        ValueError: it is not exactly what `header_line` writes; the text is a clause.
     """
     suite = _converted(data_of(line), _Header).suite
     check_same(_header_data(suite), line)
@@ -92,7 +92,7 @@ def header_from(line: bytes) -> Suite:
 
 
 def case_from(line: bytes) -> CaseLine | HiddenLine:
-    """What one line of suite.jsonl says."""
+    """Parses one line of suite.jsonl; raises ValueError like `header_from`."""
     data = data_of(line)
     if _is_hidden(data):
         return _parse_hidden(data, line)
@@ -103,7 +103,7 @@ def case_from(line: bytes) -> CaseLine | HiddenLine:
 
 
 def trial_from(line: bytes) -> TrialLine | HiddenLine:
-    """What one line of trials.jsonl says."""
+    """Parses one line of trials.jsonl; raises ValueError like `header_from`."""
     data = data_of(line)
     if _is_hidden(data):
         return _parse_hidden(data, line)
@@ -125,13 +125,13 @@ def _case_data(
 
 
 def _ordered_json(case: Case, sent_text: str) -> str | None:
-    """The order of a case's keys; None also where the digest is of an earlier version, which has no order."""
+    """Returns the order of a case's keys; None also if the digest is of an earlier version without it."""
     json_text = in_order(case)
     return None if json_text is None or sent_text != sent_digest(case) else json_text
 
 
 def _put_in_order(read: CaseLine, ordered_json: str) -> CaseLine:
-    """The line with the case's keys in the order in which they were sent."""
+    """Returns the line with the case's keys in the order in which they were sent."""
     try:
         stored_case = decode(ordered_json, _StoredCase)
     except (msgspec.DecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""The trials of a bundle beside those of asking again: same answers, same verdicts, other verdicts. Pure."""
+"""Compares the trials of a bundle with those of a replay: answers and verdicts. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEASURED_VERDICTS = frozenset({Verdict.PASS, Verdict.FAIL})
 
 
 class Said(Struct, frozen=True, gc=False):
-    """One trial, as far as it is compared."""
+    """The parts of one trial that are compared."""
 
     case_id: str
     repeat: int
@@ -34,12 +34,12 @@ class Said(Struct, frozen=True, gc=False):
 
     @property
     def measured(self) -> bool:
-        """It passed or failed."""
+        """Whether it passed or failed."""
         return self.verdict in _MEASURED_VERDICTS
 
 
 def said(trial: Trial, verdict: Verdict) -> Said:
-    """What is compared of a trial; of a tool call what was called, and not what came back or when."""
+    """Returns the parts of a trial that are compared; tool calls without their results and times."""
     output = trial.output
     answer = None
     if output is not None:
@@ -49,7 +49,7 @@ def said(trial: Trial, verdict: Verdict) -> Said:
 
 
 class Share(Struct, frozen=True):
-    """A part of the trials that were measured both times."""
+    """A share of the trials that were measured both times."""
 
     count: int
     share: float | None
@@ -59,30 +59,30 @@ class Share(Struct, frozen=True):
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
-    """What came of asking again."""
+    """The result of a replay."""
 
     total: int
-    """The trials of the bundle that were to be asked again."""
+    """The number of the bundle's trials that were replayed."""
     identical: Share
     """The same text, the same tool calls and the same verdict."""
     same_verdict: Share
-    """Another answer that came to the same verdict."""
+    """Another answer with the same verdict."""
     changed: Share
     """Another verdict."""
     now_failing: tuple[Said, ...]
     now_passing: tuple[Said, ...]
     not_measured: tuple[Said, ...]
-    """Without an answer, or without a verdict on it, this time."""
+    """Trials without an answer or a verdict in the replay."""
     not_measured_before: tuple[Said, ...]
-    """The same in the bundle, and measured this time."""
+    """Trials without an answer or a verdict in the bundle that were measured in the replay."""
     then: Counts
-    """Of the bundle's trials that were to be asked again."""
+    """The counts of the bundle's trials."""
     now: Counts
-    """Of the new ones."""
+    """The counts of the new trials."""
 
     @property
     def exit_code(self) -> ExitCode:
-        """0 when every verdict is what it was, 1 when one changed, 3 when one could not be had."""
+        """0 if every verdict is the same, 1 if one changed, 3 if one is missing."""
         if self.not_measured or self.identical.share is None:
             return ExitCode.NOT_MEASURED
         return ExitCode.FAILED if self.changed.count else ExitCode.OK
@@ -92,8 +92,8 @@ def replayed(before: Iterable[Said], after: Iterable[Said]) -> Replayed:
     """Compares the new answers with those of a bundle, pair by pair.
 
     Args:
-        before: the trials of the bundle that were to be asked again.
-        after: those of now; one that `before` does not have is left out.
+        before: the trials of the bundle that were replayed.
+        after: the new trials; those that `before` does not have are ignored.
     """
     new_trials = {(trial.case_id, trial.repeat): trial for trial in after}
     parts: dict[str, list[Said]] = {name: [] for name in _PARTS}
@@ -142,7 +142,7 @@ def _part(before: Said, after: Said) -> str:
 
 
 def _missing_trial(trial: Said) -> Said:
-    """What stands for a trial that was not made."""
+    """Returns the summary of a trial that was not replayed."""
     return Said(trial.case_id, trial.repeat, trial.split, Verdict.ERROR, None)
 
 

@@ -1,7 +1,7 @@
-"""What a bundle holds: its files and their lines, and the statement that its envelope is about.
+"""The statement of a bundle, and the contents of its files.
 
-The statement is an in-toto Statement v1 with the predicate of test results, v0.1; all that is Proctor's own
-stands in one field of it, `proctor_attestation`. Sources:
+The statement is an in-toto Statement v1 with the predicate of test results, v0.1; Proctor's own data is in
+one field of it, `proctor_attestation`. Sources:
 https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md and
 https://github.com/in-toto/attestation/blob/main/spec/predicates/test-result.md.
 """
@@ -25,26 +25,26 @@ from proctor.proof.canonical import canonical, data_of
 from proctor.verdicts import Counts
 
 VERSION = 1
-"""Of the format."""
+"""The version of the format."""
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://in-toto.io/attestation/test-result/v0.1"
 SUITE, TRIALS, CONFIG, ENVIRONMENT = "suite.jsonl", "trials.jsonl", "config.json", "environment.json"
 FILES = (SUITE, TRIALS, CONFIG, ENVIRONMENT)
 """The files that the statement is about, in the order of its subjects."""
 ENVELOPE = "envelope.json"
-"""The file with the statement and its signatures; with it the list is whole."""
+"""The file with the statement and its signatures; a bundle has this file and `FILES`."""
 EXTENSION = "proctor_attestation"
 
 _MADE_ABSOLUTE = frozenset({"local", "replay", "scripted"})
-"""Kinds whose model is a file, which a targets file names from its own folder."""
+"""Kinds whose model is a file; in a targets file its path is relative to that file's folder."""
 
 Kind = Literal["full", "public"]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-"""A time with its zone: one without could be compared with no other."""
+"""A time with a time zone."""
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """The numbers of a run or of one of its splits: of trials, or of cases under a rule over repeats."""
+    """The counts of a run or of one of its splits: of trials, or of cases if each case counts once."""
 
     passed: int
     total: int
@@ -53,54 +53,54 @@ class Claim(Struct, frozen=True, kw_only=True):
     unscored: int
     cases: int
     pass_rate: float | None
-    """None of none."""
+    """None if the total is 0."""
     ci95: tuple[float, float] | None
     """The Wilson interval of the pass rate, over cases."""
 
 
 class TreeHead(Struct, frozen=True):
-    """What binds all lines of a file together."""
+    """The root and the size of the Merkle tree over the lines of a file."""
 
     root: str
-    """Of RFC 6962, as 64 hexadecimal digits."""
+    """The root by RFC 6962, as 64 hexadecimal digits."""
     size: int
     """The number of its leaves."""
 
 
 class SuiteNamed(Struct, frozen=True):
-    """Which suite was run."""
+    """The suite that was run."""
 
     name: str
     version: str | None
-    """Its number in the store of the maker."""
+    """Its version in the store of the bundle's maker."""
     digest: str
 
 
 class TargetNamed(Struct, frozen=True):
-    """Who was asked."""
+    """The target that was called."""
 
     name: str
     digest: str
 
 
 class Looks(Struct, frozen=True):
-    """How often the holdout of this suite was looked at before the run began, by kind."""
+    """The number of accesses to the suite's holdout before the run started, by kind."""
 
     rate: int
     reveal: int
 
 
 class Statement(Struct, frozen=True, kw_only=True):
-    """What is signed: the files by their digests, and what they come to."""
+    """The signed content: the digests of the files, and the results of the run."""
 
     files: dict[str, str]
     """The SHA-256 of each of `FILES`, as 64 hexadecimal digits."""
     result: Literal["PASSED", "FAILED"]
     """Whether the run's exit code was 0."""
     passed_tests: tuple[str, ...]
-    """In suite order; of a public bundle without those that are held out, as `failed_tests`."""
+    """In suite order; held-out tests are left out of public bundles, also in `failed_tests`."""
     failed_tests: tuple[str, ...]
-    """What was not measured is in neither."""
+    """Unmeasured trials are in neither list."""
     kind: Kind
     run: str
     group: str
@@ -109,18 +109,18 @@ class Statement(Struct, frozen=True, kw_only=True):
     started_at: Moment
     finished_at: Moment
     split: Literal["holdout", "all"]
-    """Which of the claims is the headline: that of the holdout if the run has one."""
+    """The claim that is the headline: the holdout's if the run has one."""
     claims: dict[str, Claim]
-    """Under `all`, and under `dev` and `holdout` where the run has such trials."""
+    """The claims for `all`, and for `dev` and `holdout` if the run has such trials."""
     cases: TreeHead
-    """Over the lines of suite.jsonl after the first, as a full bundle has them."""
+    """The tree over the lines of suite.jsonl after the first, as in a full bundle."""
     trials: TreeHead
-    """Over the lines of trials.jsonl, as a full bundle has them."""
+    """The tree over the lines of trials.jsonl, as in a full bundle."""
     looks: Looks
 
     @property
     def claim(self) -> Claim:
-        """The headline."""
+        """The headline claim."""
         return self.claims[self.split]
 
 
@@ -128,7 +128,7 @@ class Statement(Struct, frozen=True, kw_only=True):
 
 
 def claim_of(counts: Counts) -> Claim:
-    """The numbers as they are claimed."""
+    """Returns the claim for some counts."""
     return Claim(
         passed=counts.passed,
         total=counts.total,
@@ -142,7 +142,7 @@ def claim_of(counts: Counts) -> Claim:
 
 
 def statement_data(statement: Statement) -> dict[str, Any]:
-    """The statement as plain data for `canonical`; that is the payload of the envelope."""
+    """Returns the statement as plain data for `canonical`, the payload of the envelope."""
     own = msgspec.to_builtins(statement)
     files, suite = own.pop("files"), own["suite"]
     own["claims"] = {split: _claim_data(statement.claims[split]) for split in statement.claims}
@@ -165,10 +165,10 @@ def statement_data(statement: Statement) -> dict[str, Any]:
 
 
 def statement_from(data: Any) -> Statement:
-    """The statement that such data has.
+    """Parses a statement.
 
     Raises:
-        ValueError: the data is not exactly what `statement_data` gives; the text is a clause.
+        ValueError: the data is not exactly what `statement_data` returns; the text is a clause.
     """
     try:
         predicate = data["predicate"]
@@ -192,7 +192,7 @@ def statement_from(data: Any) -> Statement:
 
 
 def _claim_data(claim: Claim) -> dict[str, Any]:
-    """A claim's numbers; JSON has one way to write 1 and 1.0."""
+    """Returns a claim as plain data, with whole floats as integers, which canonical JSON writes alike."""
     ends = None if claim.ci95 is None else [_plain(end) for end in claim.ci95]
     rate = None if claim.pass_rate is None else _plain(claim.pass_rate)
     return {**msgspec.to_builtins(claim), "pass_rate": rate, "ci95": ends}
@@ -210,10 +210,10 @@ def _clause(error: Exception) -> str:
 
 
 def published(run: Run) -> Run:
-    """The run as a bundle tells of it: without tags, which can change, and places on its maker's machine.
+    """Returns the run for a bundle: without tags, which can change, and without paths of the local machine.
 
-    Of a path that a targets file made absolute the last part stays; what the user wrote stays as it is, as
-    does an address that has references.
+    Paths that a targets file made absolute keep their last part; what the user wrote is not changed, nor is
+    an address with references to variables.
     """
     folder = run.suite.folder
     return replace(
@@ -229,10 +229,10 @@ def published(run: Run) -> Run:
 
 
 def published_trial(trial: Trial, case: Case, run: Run) -> Trial:
-    """The trial as a bundle tells of it: what failed, and why, without the folders that it was in.
+    """Returns the trial for a bundle: without local folders in failures and reasons.
 
-    The digest of an assertion is that of what the suite has. The recorded one is of the values of variables,
-    which could be guessed by it.
+    Digests of assertions are computed from the suite. The recorded ones include values of variables, which
+    could be guessed from them.
     """
 
     def redact(text: str) -> str:
@@ -249,14 +249,14 @@ def published_trial(trial: Trial, case: Case, run: Run) -> Trial:
 
 
 def config_of(run: Run) -> dict[str, Any]:
-    """What config.json has for `canonical`: the published run without what stands in other files."""
+    """Returns the content of config.json: the published run without what other files contain."""
     config: dict[str, Any] = data_of(canonical(replace(published(run), versions={}, prices_date=None)))
     del config["suite"]
     return config
 
 
 def environment_of(run: Run) -> dict[str, Any]:
-    """What environment.json has: versions and prices as they were when the run was made."""
+    """Returns the content of environment.json: the versions and the date of prices at the time of the run."""
     return {"versions": run.versions, "prices_date": run.prices_date}
 
 
@@ -285,7 +285,7 @@ def _published_score(score: Score, digest: str, redact: Callable[[str], str]) ->
 
 
 def _published_warning(text: str) -> str:
-    """A warning without the folders before the file that it is of, which no folder of the suite may name."""
+    """Removes the folders in front of the file name in a warning."""
     place, mark, message = text.partition(": warning: ")
     return f"{_last_part(place)}{mark}{message}" if mark else text
 
@@ -300,13 +300,13 @@ def _last_part(path: str) -> str:
 
 
 def _without(folder: str, text: str) -> str:
-    """A text in which what lies in the folder is named from there."""
-    if folder not in text or len(PurePath(folder).parts) < 2:  # nothing is told by a whole disk
+    """Makes paths inside a folder relative to it in a text."""
+    if folder not in text or len(PurePath(folder).parts) < 2:  # a root folder reveals nothing
         return text
     inside = rf"{re.escape(folder)}(?:([/\\])|(?![\w-]))"
     return re.sub(inside, lambda match: "" if match[1] else ".", text)
 
 
 def _without_workspaces(run_id: str, text: str) -> str:
-    """A text in which what lies in a workspace of the run is named from where they all are."""
+    """Makes paths inside the run's workspaces relative in a text."""
     return re.sub(rf"[^\s'\"]*[/\\]{re.escape(run_id)}[/\\]", "", text) if run_id in text else text

@@ -1,4 +1,4 @@
-"""Runs to text: one file a form. `REPORTS` has those that can be written to a file, by its ending."""
+"""Renders runs as text, one module for each format. `REPORTS` maps file endings to renderers."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -6,7 +6,7 @@ from proctor.registry import Registry
 from proctor.reports.runs.serialize import Reported
 
 Report = Callable[[Sequence[Reported]], Iterator[str]]
-"""Renders runs piece by piece, so that nothing holds all of their trials."""
+"""Renders runs chunk by chunk, so that their trials are never all in memory."""
 
 REPORTS: Registry[Report] = Registry(
     "reports",

@@ -1,4 +1,4 @@
-"""An answer cut where its evidence stands, so that a report can mark it there. Pure."""
+"""Splits an answer at the evidence found in it, so that a report can mark it. Pure."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _MAX_ANSWER_LENGTH = 100_000
 """Only this many characters of an answer are searched for evidence."""
 _MAX_PHRASE_LENGTH = 1_000
 _MAX_PLACES = 50
-"""At most this many places of one text are marked."""
+"""At most this many occurrences of one text are marked."""
 _MAX_MARKS = 500
 _QUOTATION = re.compile(r"\"([^\"\n]{3,300})\"|“([^”\n]{3,300})”|(?<!\w)'([^'\n]{3,300})'(?!\w)")
 _NAMED_TEXT = re.compile(r"\b(?:contains|has|matches) ('(?:[^'\n]{1,300})'|\"(?:[^\"\n]{1,300})\")")
-"""A reason that names what is in the answer, of graders that give no entries."""
+"""Matches reasons that quote the answer, of graders that give no entries."""
 
 
 class Piece(Struct, frozen=True):
-    """A part of an answer, all of which is evidence for the same scores, or for none."""
+    """A part of an answer that is evidence for the same scores throughout, or for none."""
 
     text: str
     outcome: str = ""
-    """`pass`, `fail`, or `noted` for neutral evidence; empty for text that is no evidence."""
+    """`pass`, `fail`, or `noted` for neutral evidence; empty if it is no evidence."""
     of: tuple[str, ...] = ()
-    """The labels of the scores and entries that it is evidence of."""
+    """The labels of the scores and entries that it is evidence for."""
 
     @property
     def told(self) -> str:
-        """The labels as one text, for a tooltip."""
+        """The labels as the text of a tooltip."""
         return "; ".join(self.of)
 
 
@@ -44,10 +44,10 @@ class _Place(Struct, frozen=True):
 
 
 def pieces(answer: str, scores: Sequence[Score]) -> tuple[Piece, ...]:
-    """The answer in pieces that make it up in order; those that evidence was found in have an outcome.
+    """Splits an answer into consecutive parts; parts that are evidence have an outcome.
 
     Evidence that is not in the answer word for word marks nothing. Where evidence for several scores
-    overlaps, the piece names all of them, and is a `fail` when one of them is.
+    overlaps, the part has the labels of all of them, and is a `fail` if any of them is.
     """
     within = answer[:_MAX_ANSWER_LENGTH]
     places = [place for score in scores for place in _places(within, score)][:_MAX_MARKS]
@@ -65,13 +65,13 @@ def pieces(answer: str, scores: Sequence[Score]) -> tuple[Piece, ...]:
 
 
 def first_of(parts: Sequence[Piece], score: Score, entry: Entry | None = None) -> int | None:
-    """Returns the index of the first piece that is evidence of a score or its entry; None without one."""
+    """Returns the index of the first part that is evidence for a score or its entry, or None."""
     label = told_of(score, entry)
     return next((number for number, piece in enumerate(parts) if label in piece.of), None)
 
 
 def told_of(score: Score, entry: Entry | None = None) -> str:
-    """Returns the label of a score, or of one entry of it."""
+    """Returns the label of a score or of one of its entries."""
     return score.name if entry is None else f"{score.name}: {entry.text}"
 
 
@@ -81,7 +81,7 @@ def _outcome(over: Sequence[_Place]) -> str:
 
 
 def _places(answer: str, score: Score) -> Iterator[_Place]:
-    """Where an answer has what a score rests on."""
+    """Yields where an answer contains the evidence for a score."""
     for entry in score.entries:
         outcome = {True: "pass", False: "fail", None: "noted"}[entry.passed]
         for start, end in islice(_entry_places(answer, entry), _MAX_PLACES):
@@ -95,7 +95,7 @@ def _places(answer: str, score: Score) -> Iterator[_Place]:
 
 
 def _entry_places(answer: str, entry: Entry) -> Iterator[tuple[int, int]]:
-    """The places of one line of evidence: of what was sought, else of the evidence, else of quotations."""
+    """Yields the spans of one entry: its text within its evidence, else the evidence or its quotations."""
     evidence = (entry.evidence or "").strip().strip("…").strip()
     if not evidence:
         if entry.passed:
@@ -111,7 +111,7 @@ def _entry_places(answer: str, entry: Entry) -> Iterator[tuple[int, int]]:
 
 
 def _find_text(answer: str, phrase: str, *, whole: bool = True) -> Iterator[tuple[int, int]]:
-    """Every place of a text, whatever its case and white space; with `whole` not inside a longer word."""
+    """Yields the spans of a text, ignoring case and white space; with `whole` only at word boundaries."""
     words = phrase[:_MAX_PHRASE_LENGTH].split()
     if not words:
         return

@@ -1,4 +1,4 @@
-"""Numbers, times and names to the short texts in which people and programs read them. Pure."""
+"""Formats numbers and times for people and for JSON. Pure."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import Any
 from proctor.safe_text import json_text
 
 NONE = "–"
-"""Stands for a number where there is none."""
+"""Stands for a missing number."""
 AXIS = 26
-"""Columns on which 0 to 100 % are drawn."""
+"""Width of the axis from 0 to 100 %, in columns."""
 AXIS_HEAD = f"0%{'95% interval':^{AXIS - 6}}100%"
-"""What stands above such an axis."""
+"""The heading of such an axis."""
 
 
 def utc(moment: datetime) -> str:
-    """A moment in UTC as JSON has it: `2026-10-03T14:00:00Z`."""
+    """Formats a moment in UTC as ISO 8601: `2026-10-03T14:00:00Z`."""
     return moment.isoformat().replace("+00:00", "Z")
 
 
 def rounded(bounds: tuple[float, float] | None) -> list[float] | None:
-    """The ends of an interval as JSON has them, to three digits."""
+    """Rounds the bounds of an interval to three digits, for JSON."""
     return None if bounds is None else [round(bound, 3) for bound in bounds]
 
 
 def as_json(data: Any) -> str:
-    """Plain data as a JSON document with letters as they are; without an ending."""
+    """Encodes plain data as indented JSON without escaping non-ASCII characters; no final newline."""
     import json
 
     return json_text(json.dumps(data, ensure_ascii=False, indent=2))
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """A share of 1 as percent; a dash when there is none."""
+    """Formats a fraction of 1 as percent; a dash for None."""
     return NONE if share is None else f"{share * 100:.{digits}f}%"
 
 
 def interval(bounds: tuple[float, float] | None) -> str:
-    """Two shares of 1 as `62–88%`; those that are close together as `0.6–1.3%` or `99.96–100.00%`."""
+    """Formats two fractions of 1 as `62–88%`, or with more digits if they are close: `0.6–1.3%`."""
     if bounds is None:
         return NONE
     low, high = (bound * 100 for bound in bounds)
@@ -48,7 +48,7 @@ def interval(bounds: tuple[float, float] | None) -> str:
 
 
 def drawn(share: float | None, bounds: tuple[float, float] | None) -> str:
-    """A dot for a share on a band for its interval, on an axis from 0 to 100 %; blank where there is none."""
+    """Draws a dot for a fraction on a band for its interval, from 0 to 100 %; blank if either is None."""
     if share is None or bounds is None:
         return " " * AXIS
     low, high = (round(bound * (AXIS - 1)) for bound in bounds)
@@ -58,24 +58,24 @@ def drawn(share: float | None, bounds: tuple[float, float] | None) -> str:
 
 
 def points(difference: float) -> str:
-    """A difference of two shares in percentage points, with its sign: `+12.5pp`."""
+    """Formats a difference of two fractions in percentage points, with its sign: `+12.5pp`."""
     return f"{difference * 100:+.1f}pp"
 
 
 def p_value(p: float | None) -> str:
-    """A p-value with as many digits as it needs: `0.013`, `< 0.001`; a dash when there is none."""
+    """Formats a p-value with two or three digits: `0.013`, `< 0.001`; a dash for None."""
     if p is None:
         return NONE
     return "< 0.001" if p < 0.001 else f"{p:.{2 if p >= 0.095 else 3}f}"
 
 
 def probability(p: float | None) -> str:
-    """The same with its name: `p = 0.013`, `p < 0.001`."""
+    """Formats a p-value with its name: `p = 0.013`, `p < 0.001`."""
     return f"p {'' if p is None or p < 0.001 else '= '}{p_value(p)}"
 
 
 def milliseconds(value: float | None) -> str:
-    """A time in the unit that keeps it short."""
+    """Formats milliseconds as `8.1 ms`, `850 ms` or `12.3 s`; a dash for None."""
     if value is None:
         return NONE
     if value < 10:
@@ -84,7 +84,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def seconds(value: float) -> str:
-    """A duration as `41 s`, `3 min 20 s` or `2 h 05 min`."""
+    """Formats a duration as `41 s`, `3 min 20 s` or `2 h 05 min`."""
     whole = round(value)
     if whole < 60:
         return f"{value:.1f} s" if value < 10 else f"{whole} s"
@@ -94,7 +94,7 @@ def seconds(value: float) -> str:
 
 
 def cost(usd: float | None) -> str:
-    """US dollars, with as many digits as a small sum needs; `unknown` when a price is not known."""
+    """Formats US dollars, with four decimals below $1; `unknown` for None."""
     if usd is None:
         return "unknown"
     if usd == 0:
@@ -105,7 +105,7 @@ def cost(usd: float | None) -> str:
 
 
 def costs(target_usd: float | None, judges_usd: float | None, judge_calls: int) -> str:
-    """What the target cost, and where judges were asked what they did: `$0.12 + $0.0300 for judging`."""
+    """Formats the cost of the target, and of judges if any were called: `$1.20 + $0.0300 for judging`."""
     if not judge_calls or (target_usd is None and judges_usd is None):
         return cost(target_usd)
     return f"{cost(target_usd)} + {cost(judges_usd)} for judging"

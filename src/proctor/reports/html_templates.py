@@ -1,6 +1,6 @@
-"""The Jinja2 environment of reports and pages, in which every value is text and never markup.
+"""The Jinja2 environment of reports and pages; every value is escaped.
 
-It reads the templates of the package and nothing else.
+Templates come only from the package.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from proctor.safe_text import cut, one_line, visible
 from proctor.verdicts import Counts
 
 _REACHES = (0.05, 0.1, 0.25, 0.5, 1.0)
-"""How far the axis of a difference may go, on either side of zero."""
+"""The possible limits of the axis of a difference, on either side of zero."""
 
 
 def environment(*more_loaders: BaseLoader) -> Environment:
-    """Returns an environment with the templates of reports and of the given loaders, with one set of filters.
+    """Returns an environment with the templates and filters of reports.
 
-    An undefined name is an error, not an empty text. No filter turns a value into markup.
+    An undefined name is an error. No filter turns a value into markup.
 
     Args:
-        more_loaders: further sources of templates, which are searched first.
+        more_loaders: further sources of templates, which take precedence.
     """
     loaders = [*more_loaders, PackageLoader("proctor.reports", "templates")]
     templates = Environment(
@@ -70,26 +70,26 @@ def environment(*more_loaders: BaseLoader) -> Environment:
 
 
 def _finalize(value: Any) -> Any:
-    """Returns text with invisible characters escaped; `|e` keeps them, for values that a form sends back."""
+    """Escapes invisible characters; `|e` keeps them, for values that a form sends back."""
     return visible(value) if type(value) is str else value
 
 
 @cache
 def stylesheet() -> str:
-    """The stylesheet that pages and reports share."""
+    """Returns the stylesheet that pages and reports share."""
     environment_ = environment()
     assert environment_.loader is not None
     return environment_.loader.get_source(environment_, "proctor.css")[0]
 
 
 def reach_of(ends: Sequence[float | None]) -> float:
-    """How far an axis must go on either side of zero to hold all of these differences of shares."""
+    """Returns the limit of an axis around zero that fits all of these differences."""
     farthest = max((abs(end) for end in ends if end is not None), default=0.0)
     return next((reach for reach in _REACHES if farthest <= reach), 1.0)
 
 
 def _bounds(counts: Any) -> tuple[float, float] | None:
-    """The interval of a pass rate; that of a `counts_row` is rounded already, and so it is computed again."""
+    """Returns the interval of a pass rate; of a `counts_row`, whose interval is rounded, it is recomputed."""
     if not isinstance(counts, Mapping) or "errors" not in counts:
         bounds: tuple[float, float] | None = counts["ci95"] if isinstance(counts, Mapping) else counts.ci95
         return bounds
@@ -104,14 +104,14 @@ def _points(value: float | None) -> str:
 
 
 def _number(value: Any) -> str:
-    """A count or a measure with its thousands apart; a dash when there is none."""
+    """Formats a number with thousands separators; a dash for None."""
     if value is None:
         return formatting.NONE
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def _moment(value: datetime | str | None) -> str:
-    """A moment as `2026-10-03 14:00`, in UTC; a dash when there is none."""
+    """Formats a moment as `2026-10-03 14:00`, in UTC; a dash for None."""
     moment = _datetime(value)
     return formatting.NONE if moment is None else f"{moment:%Y-%m-%d %H:%M}"
 
@@ -122,14 +122,14 @@ def _iso(value: datetime | str | None) -> str:
 
 
 def _head(text: str, limit: int | None = None) -> str:
-    """The text, or its beginning with a word on how much was left out."""
+    """Cuts a text to the limit, and appends how many characters were cut."""
     if limit is None or len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text) - limit:,} more characters)"
 
 
 def _to_text(value: Any) -> str:
-    """A text as it is, anything else as JSON."""
+    """Returns a text unchanged, anything else as JSON."""
     if isinstance(value, str):
         return value
     return json.dumps(to_builtins(value), ensure_ascii=False, indent=2)

@@ -1,4 +1,4 @@
-"""Problems to the lines that a person reads: one a line, and many of one kind counted rather than listed."""
+"""Formats problems of suites as lines; many warnings of one kind are counted instead of listed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from proctor.model import Problem
 from proctor.safe_text import one_line
 
 _MAX_WARNINGS = 5
-"""At most this many warnings of one code are listed; errors always are."""
+"""At most this many warnings of one code are listed; errors are always listed."""
 
 
 def lines_of(problems: Iterable[Problem]) -> list[str]:
-    """`FILE:LINE: error: message` for each; beyond five warnings of one code, one line with their number."""
+    """Returns `FILE:LINE: error: message` for each; after five warnings of one code, the number of others."""
     lines: list[str] = []
     warning_counts: Counter[tuple[str, str]] = Counter()
     for problem in problems:

@@ -1,4 +1,4 @@
-"""The replay of a bundle's prompts: for a terminal, as JSON and as Markdown. Pure."""
+"""Renders the replay of a bundle's prompts as text, JSON and Markdown. Pure."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _LISTS = (
 
 
 class Replay(Struct, frozen=True, kw_only=True):
-    """A bundle, the run that sent its prompts again, and the comparison of the two."""
+    """A bundle, the run that repeated its prompts, and their comparison."""
 
     bundle: str
-    """Its path."""
+    """The path of the bundle."""
     run: str
     """The run of the bundle."""
     target: str
@@ -43,12 +43,12 @@ class Replay(Struct, frozen=True, kw_only=True):
     """The id of the new run."""
     target_now: str
     notes: tuple[str, ...]
-    """Further remarks, in sentences."""
+    """Further notes, in sentences."""
     found: Replayed
 
 
 def lines(replay: Replay) -> Iterator[str]:
-    """What a terminal shows."""
+    """Yields the lines that a terminal shows."""
     comparison = replay.found
     yield one_line(f"{replay.suite}: {replay.target} then, {replay.target_now} now")
     yield one_line(f"Bundle of run {replay.run}: {replay.signed}")
@@ -76,7 +76,7 @@ def lines(replay: Replay) -> Iterator[str]:
 
 
 def data(replay: Replay) -> dict[str, Any]:
-    """The same as plain data for JSON; every trial is named."""
+    """Returns everything as plain data, with every trial."""
     comparison = replay.found
     return {
         "bundle": replay.bundle,
@@ -98,7 +98,7 @@ def data(replay: Replay) -> dict[str, Any]:
 
 
 def markdown(replay: Replay) -> Iterator[str]:
-    """The same for a pull request or a notebook."""
+    """Yields Markdown for a pull request or a notebook."""
     comparison = replay.found
     yield f"# {markdown_text(replay.suite)}, asked again\n\n"
     yield f"Then {markdown_text(replay.target)}, now {markdown_text(replay.target_now)}. "

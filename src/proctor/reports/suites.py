@@ -1,4 +1,4 @@
-"""Saved suites to text and JSON: what a store has, one version, and what changed between two. Pure."""
+"""Renders saved suites as text and JSON: lists, one version, and the changes between two. Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from proctor.safe_text import columns, cut, one_line, padded
 from proctor.suite_diff import Change, Diff
 
 _MAX_RUNS = 5
-"""At most this many runs of a version are shown; its JSON has all."""
+"""At most this many runs of a version are shown; the JSON has all."""
 _MAX_VALUE_LENGTH = 200
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """A version, and how many runs of it are stored."""
+    """A version of a suite, and the number of its stored runs."""
 
     saved: SavedSuite
     runs: int
@@ -36,16 +36,16 @@ class Described(Struct, frozen=True, kw_only=True):
 
     saved: SavedSuite
     runs: tuple[Run, ...]
-    """Those stored, newest first."""
+    """Its stored runs, newest first."""
     looks: tuple[Look, ...]
     categories: Mapping[str, int]
-    """How many cases have each."""
+    """The number of cases in each category."""
     tags: Mapping[str, int]
     holdout: frozenset[int] | None
-    """The positions of the held-out cases; None for a suite that is not split."""
+    """Positions of the held-out cases; None if the suite is not split."""
 
     def split_of(self, position: int) -> str | None:
-        """`dev`, `holdout`, or None for a suite that is not split."""
+        """Returns `dev` or `holdout`; None if the suite is not split."""
         if self.holdout is None:
             return None
         return "holdout" if position in self.holdout else "dev"
@@ -55,7 +55,7 @@ class Described(Struct, frozen=True, kw_only=True):
 
 
 def listed(versions: Sequence[Kept]) -> Iterator[str]:
-    """One line for each suite: its current version, and how many there are."""
+    """Yields one line for each suite, with its current version and the number of versions."""
     names = {version.saved.suite.name: version for version in versions if version.saved.current}
     if not names:
         yield "No suite is saved here."
@@ -73,7 +73,7 @@ def listed(versions: Sequence[Kept]) -> Iterator[str]:
 
 
 def history(versions: Sequence[Kept]) -> Iterator[str]:
-    """One line for each version of a suite."""
+    """Yields one line for each version of a suite."""
     yield f"{'version':<7}  {'saved':<16}  {'cases':>6}  {'runs':>5}  digest"
     for version in versions:
         suite = version.saved.suite
@@ -85,7 +85,7 @@ def history(versions: Sequence[Kept]) -> Iterator[str]:
 
 
 def list_json(versions: Sequence[Kept]) -> str:
-    """The suites with their versions."""
+    """Returns the suites with their versions as JSON."""
     names = dict.fromkeys(version.saved.suite.name for version in versions)
     rows = [
         {
@@ -98,7 +98,7 @@ def list_json(versions: Sequence[Kept]) -> str:
 
 
 def history_json(versions: Sequence[Kept]) -> str:
-    """The versions of one suite."""
+    """Returns the versions of one suite as JSON."""
     return as_json(
         {"suite": versions[0].saved.suite.name, "versions": [_row(version) for version in versions]}
     )
@@ -163,7 +163,7 @@ def _counts_text(counts: Mapping[str, int]) -> str:
 
 
 def case_lines(detail: Described, cases: Iterable[StoredCase]) -> Iterator[str]:
-    """One line for each case: id, split, category and tags, how it is graded, and what it asks."""
+    """Yields one line for each case: id, split, category, tags, graders and prompt."""
     for position, stored_case in enumerate(cases):
         case = stored_case.case
         words = [case.id, detail.split_of(position), case.category, ", ".join(case.tags)]
@@ -175,7 +175,7 @@ def case_lines(detail: Described, cases: Iterable[StoredCase]) -> Iterator[str]:
 
 
 def described_json(detail: Described, cases: Iterable[StoredCase] | None = None) -> str:
-    """One version, and its cases where they are given."""
+    """Returns one version as JSON, with its cases if they are given."""
     suite = detail.saved.suite
     row = {"suite": suite.name, **_row(Kept(saved=detail.saved, runs=len(detail.runs)))}
     row["runs"] = [
@@ -204,7 +204,7 @@ def described_json(detail: Described, cases: Iterable[StoredCase] | None = None)
 
 
 def case_row(detail: Described, position: int, stored_case: StoredCase) -> dict[str, Any]:
-    """One case of a version: where it belongs, how it is graded, and its digests."""
+    """Returns one case of a version as plain data, with its graders and digests."""
     case = stored_case.case
     return {
         "id": case.id,
@@ -221,12 +221,12 @@ def case_row(detail: Described, position: int, stored_case: StoredCase) -> dict[
 
 
 def compared(old: str, new: str, diff: Diff) -> Iterator[str]:
-    """What changed: a line with the counts, then what was removed, added, renamed and changed.
+    """Yields a line with the counts, then the removed, added, renamed and changed cases.
 
     Args:
-        old: what the old suite is called.
-        new: what the new one is called.
-        diff: what lies between them.
+        old: the name of the old suite.
+        new: the name of the new suite.
+        diff: the difference between them.
     """
     counts = (
         (len(diff.added), "added"),
@@ -277,7 +277,7 @@ def _value(value: Any) -> str:
 
 
 def compared_json(old: Suite, new: Suite, diff: Diff, exit_code: int = 0) -> str:
-    """The same, whole, with what the command ends with."""
+    """Returns the whole difference and the exit code as JSON."""
     return as_json(
         {
             "old": _header_row(old),

@@ -1,8 +1,9 @@
-"""Two answers word by word: what both have, and what only one of them has. Pure, and never slow.
+"""Compares two answers word by word, in bounded time. Pure.
 
 Source: E. W. Myers, "An O(ND) difference algorithm and its variations", Algorithmica 1 (1986), 251-266, whose
-time grows with how much differs. Beyond a fixed number of steps lines are compared instead of words, and
-beyond that many again nothing is. `difflib` has no such bound: its time grows with the cube of what differs.
+time grows with the size of the difference. After a fixed number of steps, lines are compared instead of
+words, and after that many again the answers only as wholes. `difflib` has no such bound: its time grows with
+the cube of the difference.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from typing import Literal
 from msgspec import Struct
 
 By = Literal["word", "line", "whole"]
-"""What was compared: words, lines where too much differs for that, or only the answers as wholes."""
+"""What was compared: words, lines if too much differs, or only the answers as wholes."""
 Block = tuple[int, int, int]
-"""Equal parts of both: the start in the first, the start in the second, and the number of parts."""
+"""Equal parts of both: the start in the first, the start in the second, the number of parts."""
 
 _MAX_STEPS = 1_000_000
 """Takes less than a second."""
 _WIDE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
-"""Writing without spaces between words: each character is one."""
+"""Scripts without spaces between words, in which each character counts as a word."""
 _WORD = re.compile(rf"[{_WIDE}]|(?:(?![{_WIDE}])\w)+|[^\w\s]|\s+")
 
 
@@ -31,11 +32,11 @@ class Piece(Struct, frozen=True):
 
     text: str
     changed: bool
-    """The other answer does not have it here."""
+    """Whether the other answer lacks it here."""
 
 
 class Wordwise(Struct, frozen=True, kw_only=True):
-    """Two answers, each in pieces that make it up in order."""
+    """Two answers, each split into consecutive parts."""
 
     before: tuple[Piece, ...]
     after: tuple[Piece, ...]
@@ -43,12 +44,12 @@ class Wordwise(Struct, frozen=True, kw_only=True):
 
     @property
     def same(self) -> bool:
-        """Whether they are the same letter by letter."""
+        """Whether the answers are identical."""
         return not any(piece.changed for piece in (*self.before, *self.after))
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many places only the first has, and how many only the second."""
+        """The number of parts that only the first has, and that only the second has."""
         before_count, after_count = (
             sum(piece.changed for piece in pieces) for pieces in (self.before, self.after)
         )
@@ -61,7 +62,7 @@ def wordwise(before: str, after: str, steps: int = _MAX_STEPS) -> Wordwise:
     Args:
         before: the old answer.
         after: the new answer.
-        steps: the budget after which the comparison becomes coarser.
+        steps: the number of steps after which the comparison becomes coarser.
     """
     if before == after:
         return Wordwise(before=_whole(before, changed=False), after=_whole(after, changed=False))

@@ -1,4 +1,5 @@
-"""The wiring: the only package that brings the doors together.
+"""The wiring: the only package that combines dialects, targets, graders, stores and reports.
 
-`proctor.services.runs.execution.session` is the straight line.
+In: what the command line and the web application request. Out: stored runs, records for reports and pages.
+Start with `runs/execution/session.py`, which runs one request from start to end.
 """

@@ -1,4 +1,4 @@
-"""Several calls at the same time, and their results in order."""
+"""Runs several calls concurrently and keeps the order of their results."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 async def gather_results(calls: Iterable[Awaitable[Any]]) -> list[Any]:
-    """Awaits calls at the same time and returns their results in order.
+    """Awaits calls concurrently and returns their results in order.
 
-    Raises the first exception in that order, when all calls have ended: none is left running behind it.
+    Raises the first exception in that order once all calls have ended, so no call is left running.
     """
     results = await asyncio.gather(*calls, return_exceptions=True)
     for result in results:

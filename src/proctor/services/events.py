@@ -1,4 +1,4 @@
-"""What happens while runs are made; the progress bar and every other listener get the same events."""
+"""Events of a running request; the progress bar and every other listener receive the same ones."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ class Reading(Struct, frozen=True):
 
 
 class Searching(Struct, frozen=True):
-    """Cases of a suite are looked for in another text."""
+    """A text is being searched for cases of a suite."""
 
     path: str
     characters: int
-    """The characters that have been searched."""
+    """Characters searched so far."""
 
 
 class Fetching(Struct, frozen=True):
-    """A file is on its way from the package index."""
+    """A file is being downloaded from the package index."""
 
     name: str
     done: int
-    """Bytes that have arrived."""
+    """Bytes received so far."""
     total: int
 
 
 class Told(Struct, frozen=True):
-    """Something that takes long, as a sentence."""
+    """A sentence about something that takes long."""
 
     message: str
 
 
 class Planned(Struct, frozen=True):
-    """A run begins."""
+    """A run starts."""
 
     run: Run
     total: int
@@ -57,11 +57,11 @@ class Finished(Struct, frozen=True, gc=False):
     trial: Trial
     verdict: Verdict
     cost_usd: float | None
-    """What the run has cost so far; None when a price is not known."""
+    """The cost of the run so far; None when a price is unknown."""
 
 
 class Warned(Struct, frozen=True):
-    """Something doubtful, as a sentence."""
+    """A warning, as a sentence."""
 
     message: str
 

@@ -1,6 +1,6 @@
 """Finds what `store gc` can remove, with its size, and removes it item by item.
 
-What a process may be using is left out: workspaces of runs in progress, and files and versions that were
+Nothing that a process may be using is removed: workspaces of runs in progress, and files and versions that
 changed recently.
 """
 
@@ -31,7 +31,7 @@ from proctor.workspaces.run_shared import run_folder
 Kind = Literal["workspaces", "parts", "versions", "caches", "leftovers"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 RECENT: Final = timedelta(hours=1)
-"""What was changed later than this may be in use."""
+"""Files and versions changed more recently than this may be in use."""
 OLD: Final = timedelta(days=30)
 """The age from which a cache or a deleted version can be removed."""
 _PART = re.compile(
@@ -39,7 +39,7 @@ _PART = re.compile(
     r"|.+\.(?:jsonl|json|csv|html|md|xml)\.(?P<report>\d+)\.part"
     r"|(?P<suite>\d+)-\d+\.part"
 )
-"""The names of files and folders before they are finished, where there is one with its process."""
+"""The names of unfinished files and folders; some contain the id of the process that writes them."""
 
 
 class Garbage(Struct, frozen=True, kw_only=True):
@@ -48,20 +48,20 @@ class Garbage(Struct, frozen=True, kw_only=True):
     kind: Kind
     description: str
     size: int
-    """In bytes; 0 for what makes no file smaller."""
+    """In bytes; 0 where removing it makes no file smaller."""
     remove: Callable[[], None]
 
 
 def find_garbage(
     store: Store, location: StoreLocation, environ: Mapping[str, str], now: datetime | None = None
 ) -> Iterator[Garbage]:
-    """What can be removed, kind by kind.
+    """Yields what can be removed, kind by kind.
 
     Args:
-        store: the store, open; what is found can be removed until it is closed.
-        location: where it is.
-        environ: tells where workspaces are.
-        now: the time; None is now.
+        store: the open store; items can be removed until it is closed.
+        location: where the store is.
+        environ: the environment, which says where workspaces are.
+        now: the current time; None reads the clock.
     """
     now = now or datetime.now(UTC)
     yield from _workspaces(store, workspaces_folder(environ))
@@ -163,10 +163,10 @@ def _unused_rows(store: Store) -> Iterator[Garbage]:
 
 
 def remove(item: Garbage) -> None:
-    """Removes what was found.
+    """Removes an item.
 
     Raises:
-        StoreError: it is in use now, or cannot be removed.
+        StoreError: it is in use by now, or cannot be removed.
     """
     try:
         item.remove()
@@ -178,7 +178,7 @@ def remove(item: Garbage) -> None:
 
 
 def size_of(path: Path) -> int:
-    """The bytes of a file, or of all files in a folder; files removed meanwhile count as 0."""
+    """Returns the bytes of a file, or of all files in a folder; files removed meanwhile count as 0."""
     size = 0
     waiting = [path]
     while waiting:
@@ -192,7 +192,7 @@ def size_of(path: Path) -> int:
 
 
 def _is_older(path: Path | str, than: datetime) -> bool:
-    """Whether a file, or all of a folder, was last changed before a time; True if it is missing."""
+    """Whether a file, or everything in a folder, was last changed before a time; True if it is missing."""
     waiting = [Path(path)]
     while waiting:
         entry = waiting.pop()
@@ -206,7 +206,7 @@ def _is_older(path: Path | str, than: datetime) -> bool:
 
 
 def _is_alive(process: int) -> bool:
-    """Whether a process of that id runs; True where the system is not asked so."""
+    """Whether a process with that id is running; always True on Windows."""
     if sys.platform == "win32":
         return True
     try:

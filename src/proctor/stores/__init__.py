@@ -1,8 +1,8 @@
-"""Stores: a path or URL in, and out a place where runs, trials and suites are kept.
+"""Stores for runs, trials and suites. In: a path or URL. Out: a `Store`.
 
-`locate_store` finds what an address names, and `open_store` opens it; `STORES` is the table of their schemes.
-`sqlite/` is the store in a file, `memory.py` the one in memory, and `catalogue/` serves lists and searches of
-runs. Start with `location.py`, which says what every kind of store offers before it is opened.
+`locate_store` resolves an address and `open_store` opens it; `STORES` is the table of URL schemes. `sqlite/`
+is the store in a file, `memory.py` the one in memory, and `catalogue/` serves lists and searches of runs.
+Start with `location.py`, which has everything that works before a store is opened.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from proctor.stores.location import StoreLocation
 
 DEFAULT_STORE = ".proctor/proctor.db"
-"""The address of a project's own store, from its folder."""
+"""The address of a project's store, relative to its folder."""
 STORES: Registry[Callable[[str], StoreLocation]] = Registry(
     "stores",
     {
@@ -29,19 +29,19 @@ STORES: Registry[Callable[[str], StoreLocation]] = Registry(
         "sqlite": "proctor.stores.sqlite.location:sqlite_location",
     },
 )
-"""By the scheme of an address, what makes a location of the part after `scheme://`."""
+"""By URL scheme, the functions that turn the part after `scheme://` into a location."""
 _MEMORY = ":memory:"
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 
 
 def locate_store(address: str) -> StoreLocation:
-    """The store that an address names; nothing is opened, and nothing need be there.
+    """Returns the location of a store; opens nothing, and the store need not exist.
 
     Args:
         address: a path, a URL such as `sqlite:///runs.db`, or `:memory:`.
 
     Raises:
-        UsageError: the address has an unknown scheme, or names nothing.
+        UsageError: the address has an unknown scheme, or is incomplete.
     """
     if address == _MEMORY:
         return STORES.get("memory")("")
@@ -61,21 +61,21 @@ def locate_store(address: str) -> StoreLocation:
 
 
 def open_store(address: str, notify: Callable[[str], None] = lambda _line: None) -> Store:
-    """The store that an address names, made if there is none; close it after use.
+    """Opens a store, or creates it if there is none; close it after use.
 
     Args:
         address: as for `locate_store`. Each `:memory:` is a new store.
-        notify: called with a sentence about what was done to bring the store up to date.
+        notify: called with a sentence if the store was migrated.
 
     Raises:
         UsageError: there is no such kind of store.
-        StoreError: what is there is no store, is damaged, or was written by a newer version.
+        StoreError: the file is not a store, is damaged, or was written by a newer version.
     """
     return locate_store(address).open_store(notify)
 
 
 def move_address(address: str, folder: Path, *, absolute: bool = False) -> str:
-    """The address from the working directory, or an absolute one, of a store that is named from a folder."""
+    """Makes a store's address relative to a folder relative to the working directory, or absolute."""
     if address == _MEMORY:
         return address
     url = _URL.fullmatch(address)
@@ -87,7 +87,7 @@ def move_address(address: str, folder: Path, *, absolute: bool = False) -> str:
 
 @contextmanager
 def open_temporary_store() -> Iterator[Store]:
-    """A store for as long as the block lasts, which may hold more than fits into memory."""
+    """Opens a store for the duration of the block; it may hold more than fits into memory."""
     from contextlib import closing
     from tempfile import TemporaryDirectory
 

@@ -1,7 +1,7 @@
-"""Where a store is: what can be asked before it is opened, and what lies beside it.
+"""The location of a store: everything that works before it is opened, and the files beside it.
 
-`STORES` gives a `StoreLocation` for an address. What concerns the files of a store is in its `files`, which a
-store in memory does not have.
+`STORES` returns a `StoreLocation` for an address. Operations on the files of a store are in its `files`,
+which a store in memory does not have.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DEFAULT_FOLDER = ".proctor"
 
 
 class StoreProblem(Struct, frozen=True, kw_only=True):
-    """Something that is wrong with a store."""
+    """A problem of a store."""
 
     code: str
     """`file`, `row`, `case`, `suite`, `trial` or `run`."""
@@ -37,9 +37,9 @@ class StoreReport(Struct, frozen=True, kw_only=True):
     version: int
     problems: tuple[StoreProblem, ...]
     notes: tuple[str, ...]
-    """What is no fault, and good to know: runs that were cut short, leftovers."""
+    """Findings that are no problems: unfinished runs, leftovers."""
     rows: dict[str, int]
-    """How many rows each table has; empty where the file cannot be read so far."""
+    """The number of rows in each table; empty if the file is too damaged to read them."""
     sizes: dict[str, int]
     """The bytes of each file of the store, by its name."""
 
@@ -48,13 +48,13 @@ class SalvageResult(Struct, frozen=True, kw_only=True):
     """The result of a repair."""
 
     kept: dict[str, int]
-    """How many rows each table of the new store has."""
+    """The number of rows in each table of the new store."""
     lost: dict[str, int]
-    """How many rows of each table are known to be lost; there may have been more."""
+    """The number of rows of each table known to be lost; there may be more."""
     runs: tuple[tuple[str, int, int], ...]
-    """The runs that lost trials: their ids, the trials that they have, and those that they are to have."""
+    """The runs that lost trials: id, number of trials left, and number of planned trials."""
     suites: tuple[str, ...]
-    """The suites that lost cases, and were put out of use."""
+    """The suites that lost cases, and can no longer be used."""
 
 
 class UnusedFile(Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class UnusedFile(Struct, frozen=True, kw_only=True):
 
 
 class StoreFiles(Protocol):
-    """What a store that lies in files offers for them: `proctor store check`, `backup`, `repair` and `gc`."""
+    """Operations on a store's files: `proctor store check`, `backup`, `repair` and `gc`."""
 
     def check(self, on_progress: Progress = ...) -> StoreReport:
         """Checks the file and every row in it.
@@ -79,7 +79,7 @@ class StoreFiles(Protocol):
         """Copies the store to a new file and checks the copy; returns how many rows each table has.
 
         Raises:
-            UsageError: there is such a file already, or it cannot be written.
+            UsageError: the file exists already, or cannot be written.
             StoreError: the store cannot be read, or is damaged.
         """
 
@@ -87,55 +87,56 @@ class StoreFiles(Protocol):
         """Saves what can be read of a damaged store into a new one.
 
         Raises:
-            UsageError: there is a new file already, or it cannot be written.
-            StoreError: the old one cannot be read, or nothing of it is a store's.
+            UsageError: the new file exists already, or cannot be written.
+            StoreError: the old store cannot be read, or contains no rows of a store.
         """
 
     def find_unused(self, is_unused: Callable[[Path], bool]) -> Iterator[UnusedFile]:
-        """The caches beside the store that are damaged, or are not used any more.
+        """Yields the caches beside the store that are damaged or no longer used.
 
         Args:
-            is_unused: whether a file was not changed for so long that it can go; True for a missing one.
+            is_unused: returns whether a file has not changed for so long that it can be removed; True for a
+                missing one.
         """
 
 
 class StoreLocation(Protocol):
-    """A store by its address; nothing is opened before `open_store`."""
+    """The location of a store; nothing is opened before `open_store`."""
 
     address: str
-    """What `--store` finds the same store by."""
+    """The address for `--store`."""
     folder: Path
-    """Where files of the same project lie: prices, certificates, what pages have started."""
+    """The folder of the project's other files, such as prices and certificates."""
     is_durable: bool
-    """Whether the store is still there when this process has ended."""
+    """Whether the store outlives this process."""
     files: StoreFiles | None
-    """What can be done with its files; None for a store that has none."""
+    """Operations on its files; None for a store without files."""
 
     def exists(self) -> bool:
-        """Whether there is a store, or something in its place."""
+        """Whether there is a store, or anything else in its place."""
 
     def is_empty(self) -> bool:
-        """Whether what is there holds nothing at all, not even the tables of a store."""
+        """Whether the store exists but is empty, even without tables."""
 
     def check_writable(self) -> None:
-        """Refuses a store that can only be read.
+        """Checks that the store can be written.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: it is read-only.
         """
 
     def open_store(self, notify: Callable[[str], None] = ...) -> Store:
-        """The store, made if there is none; `notify` gets a sentence about what brought it up to date.
+        """Opens the store, or creates it; `notify` is called with a sentence if it was migrated.
 
         Raises:
-            StoreError: what is there is no store, is damaged, or was written by a newer version.
+            StoreError: the file is not a store, is damaged, or was written by a newer version.
         """
 
     def trash(self) -> StoreLocation:
-        """The store of deleted versions of suites, which may not be there yet."""
+        """Returns the location of the store for deleted versions of suites, which may not exist yet."""
 
     def open_catalogue(self) -> Catalogue:
-        """The catalogue for lists and searches of this store's runs."""
+        """Opens the catalogue for lists and searches of this store's runs."""
 
     def open_answer_cache(self, notify: Callable[[str], None] = ...) -> AnswerCache:
-        """The cache of answers beside the store; see `Store.open_answer_cache`."""
+        """Opens the cache of answers beside the store; see `Store.open_answer_cache`."""

@@ -1,8 +1,8 @@
 """The store in memory: `--store :memory:`.
 
-It is the store of `proctor.stores.sqlite` over a database that SQLite keeps in memory: all that one promises
-holds here without a second implementation of versions, digests and orders. Only what concerns files differs:
-locks of runs are kept in memory too, and what cannot be written is not saved elsewhere. It writes no file.
+It is the store of `proctor.stores.sqlite` over an SQLite database in memory, so it needs no second
+implementation of versions, digests and orders. Only what concerns files differs: locks of runs are in memory,
+too, and there is no rescue file. It writes no file.
 
 A database in memory holds 1 GiB at most, and its readers and writers wait for each other.
 
@@ -37,14 +37,14 @@ ADDRESS = ":memory:"
 
 
 class MemoryLocation:
-    """The `StoreLocation` of one store in memory; every `open_store` gives the same store."""
+    """The `StoreLocation` of one store in memory; every `open_store` returns the same data."""
 
     address = ADDRESS
     is_durable = False
     files: StoreFiles | None = None
 
     def __init__(self) -> None:
-        """Makes nothing yet."""
+        """Creates nothing yet."""
         self.folder = Path(DEFAULT_FOLDER)
         self._uri = _new_uri()
         self._catalogue_uri = _new_uri()
@@ -59,11 +59,11 @@ class MemoryLocation:
         return self._close is not None
 
     def is_empty(self) -> bool:
-        """Never: what is opened has its tables."""
+        """Returns False: an open store has its tables."""
         return False
 
     def check_writable(self) -> None:
-        """Memory can be written."""
+        """Does nothing: memory can be written."""
 
     def open_store(self, notify: Callable[[str], None] = lambda _line: None) -> MemoryStore:  # noqa: ARG002
         """The store; `notify` is never called."""

@@ -1,7 +1,7 @@
-"""Prompts to outputs. In: a word or an entry of targets.yaml. Out: a `Target` that answers prompts.
+"""Prompts to outputs. In: a target on the command line or in targets.yaml. Out: a `Target`.
 
-`TARGETS` is the table of all kinds, each a `TargetKind` that its own module exports. `parse` reads the words
-of the command line, `targets_file` reads targets.yaml, and both give a `TargetSpec`, which the kind opens.
+`TARGETS` is the table of all kinds, each a `TargetKind` that its own module exports. `parse` reads targets
+from the command line and `targets_file` reads targets.yaml. Both return a `TargetSpec`, which the kind opens.
 Start with `kind.py` and `echo.py`.
 """
 
@@ -21,7 +21,7 @@ from proctor.targets.kind import TargetKind
 
 
 def _as_kind(name: str, entry: Any) -> TargetKind:
-    """A record under the name that it is registered by; a function `open(spec, context)` gets a record."""
+    """Returns the record under its registered name; wraps a function `open(spec, context)` in a record."""
     if isinstance(entry, TargetKind):
         return entry if entry.name == name else replace(entry, name=name)
     return TargetKind(name=name, open_target=entry, syntax=f"{name}[:…]", summary="from an installed package")
@@ -52,14 +52,14 @@ TARGETS: Registry[TargetKind] = Registry(
     },
     adapt=_as_kind,
 )
-"""Every kind by its name, in the order in which they are listed."""
+"""Every kind by its name, in the order in which lists show them."""
 
 
 def iter_kinds(*, installed: bool = False) -> Iterator[TargetKind]:
-    """The kinds in the table's order, then those of other packages that are in use.
+    """Yields the built-in kinds in the table's order, then the kinds of other packages that are in use.
 
     Args:
-        installed: look for further ones in all installed packages; one that cannot be imported is left out.
+        installed: also search all installed packages; kinds that cannot be imported are skipped.
     """
     names = list(TARGETS)
     for name in names:
@@ -74,7 +74,7 @@ def iter_kinds(*, installed: bool = False) -> Iterator[TargetKind]:
 
 
 def get_kind(spec: TargetSpec) -> TargetKind:
-    """The kind of a specification; one without any properties where its package is not installed."""
+    """Returns the kind of a specification; if its package is not installed, an empty record."""
     try:
         return TARGETS.get(spec.kind)
     except UnknownName:

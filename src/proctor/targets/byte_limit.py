@@ -12,7 +12,7 @@ class ByteLimit:
     """A fair semaphore that counts bytes."""
 
     def __init__(self, limit: int) -> None:
-        """Nothing is taken.
+        """Reserves nothing.
 
         Args:
             limit: the most bytes reserved at a time; a larger request gets all of them.
@@ -23,7 +23,7 @@ class ByteLimit:
 
     @asynccontextmanager
     async def take(self, size: int) -> AsyncIterator[None]:
-        """Reserve bytes for as long as the block lasts; waits in the order of calls."""
+        """Reserves bytes for the duration of the block; waits in the order of calls."""
         size = min(size, self._limit)
         if self._waiting or size > self._free:
             await self._wait(size)
@@ -35,19 +35,19 @@ class ByteLimit:
             self._give_back(size)
 
     async def _wait(self, size: int) -> None:
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append((size, turn))
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, waiter))
         try:
-            await turn
+            await waiter
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # its turn came just as it was cancelled
+            if waiter.done() and not waiter.cancelled():  # admitted just as it was cancelled
                 self._give_back(size)
             raise
 
     def _give_back(self, size: int) -> None:
         self._free += size
         while self._waiting and (self._waiting[0][1].done() or self._waiting[0][0] <= self._free):
-            size, turn = self._waiting.popleft()
-            if not turn.done():
+            size, waiter = self._waiting.popleft()
+            if not waiter.done():
                 self._free -= size
-                turn.set_result(None)
+                waiter.set_result(None)

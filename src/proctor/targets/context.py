@@ -1,4 +1,4 @@
-"""What every target is opened with: the environment, a pooled HTTP session, and a way to tell progress."""
+"""What every target is opened with: the environment, a pooled HTTP session and callbacks for progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from proctor.targets.byte_limit import ByteLimit
 
 MAX_LARGE_ANSWER_BYTES = 32 * 2**20
-"""How many bytes of large answers are read at once, over all endpoints; the others wait."""
+"""The maximum bytes of large answers in memory at once, over all endpoints; further answers wait."""
 
 
 def check_size(text: str, limit: int) -> None:
@@ -32,7 +32,7 @@ def check_size(text: str, limit: int) -> None:
 
 
 class Opening:
-    """Shared by all targets of one command; the HTTP session is made when the first target asks for it."""
+    """Shared by all targets of one command; the HTTP session is created on first use."""
 
     def __init__(
         self,
@@ -47,13 +47,13 @@ class Opening:
         """Opens nothing.
 
         Args:
-            environ: where keys are read from.
-            connections: how many requests may be under way at once, over all endpoints.
+            environ: the environment variables, with the keys.
+            connections: the maximum number of concurrent requests, over all endpoints.
             timeout_s: the time limit of one call, in seconds; a subprocess is killed after it.
-            max_answer_bytes: the largest answer that is read; a larger one is a `AnswerTooLarge`.
+            max_answer_bytes: the maximum size of an answer; a larger one raises `AnswerTooLarge`.
             notify: called with a sentence when something takes long, such as a download.
-            progress: called during a download with its name, the bytes that are here and the bytes of all;
-                from another thread.
+            progress: called from another thread during a download, with its name, the bytes received and
+                the total.
         """
         self.environ = environ
         self.connections = connections
@@ -62,19 +62,19 @@ class Opening:
         self.notify = notify
         self.progress = progress
         self.observe: Callable[[list[Quota]], None] | None = None
-        """Called with the rate limits that replies report."""
+        """Called with the rate limits in replies."""
         self._sessions: list[ClientSession] = []
         self._byte_limits: list[ByteLimit] = []
 
     def observed_by(self, observe: Callable[[list[Quota]], None]) -> Opening:
-        """A copy with the same HTTP session that passes rate limits to `observe`."""
-        opening = copy(self)
-        opening.observe = observe
-        return opening
+        """Returns a copy with the same HTTP session that passes rate limits to `observe`."""
+        context = copy(self)
+        context.observe = observe
+        return context
 
     @property
     def large_answers(self) -> ByteLimit:
-        """Shared by all answers over a MiB, while they are read."""
+        """The limit shared by all answers over 1 MiB while they are read."""
         if not self._byte_limits:
             from proctor.targets.byte_limit import ByteLimit
 
@@ -82,7 +82,7 @@ class Opening:
         return self._byte_limits[0]
 
     def http(self) -> ClientSession:
-        """The one pooled session; needs a running event loop."""
+        """Returns the pooled session; needs a running event loop."""
         if not self._sessions:
             from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 
@@ -97,7 +97,7 @@ class Opening:
         return self._sessions[0]
 
     def key(self, variable: str, subject: str) -> str:
-        """A secret from the environment.
+        """Returns a secret from the environment.
 
         Raises:
             UsageError: the variable is not set.
@@ -111,6 +111,6 @@ class Opening:
         return value
 
     async def aclose(self) -> None:
-        """Closes the session, if there is one."""
+        """Closes the session, if one is open."""
         while self._sessions:
             await self._sessions.pop().close()

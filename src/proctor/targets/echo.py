@@ -1,4 +1,4 @@
-"""Prompts to outputs without any model: the answer is the last user message."""
+"""Answers every prompt with its last user message, without any model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Echo:
     """Answers with the last user message."""
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The last user message.
+        """Returns the last user message.
 
         Raises:
             TargetError: there is none.
@@ -26,8 +26,8 @@ class Echo:
         """Does nothing: nothing was started."""
 
 
-async def open_target(_spec: TargetSpec, _opening: Opening) -> Echo:
-    """The one target of kind `echo`."""
+async def open_target(_spec: TargetSpec, _context: Opening) -> Echo:
+    """Opens a target of kind `echo`."""
     return Echo()
 
 

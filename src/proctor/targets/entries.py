@@ -1,7 +1,7 @@
 """One target of a targets file: its fields, and the readers that several kinds share. Pure.
 
-Models, addresses, numbers and folders are filled in when the file is read. Keys, `env`, command lines, health
-checks, responses and system prompts keep `${{ NAME }}` as written until the target is opened.
+References in models, addresses, numbers and folders are substituted when the file is read. Keys, `env`,
+command lines, health checks, responses and system prompts keep `${{ NAME }}` until the target is opened.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ if TYPE_CHECKING:
     from proctor.validation import Fields
 
 WHOLE_REFERENCE: Final = re.compile(rf"\s*(?:{REFERENCE.pattern})\s*")
-"""A text that is one reference and nothing else."""
+"""Matches a text that is exactly one reference."""
 SECRET: Final = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
-"""What the name of a field or a variable contains if it holds a secret."""
+"""Matches names of fields and variables that hold secrets."""
 
 
 class FileContext(Struct, frozen=True, kw_only=True):
     """Where a targets file is, and with which parameters its targets are called."""
 
     folder: str
-    """The file's folder, absolute: where its relative paths begin."""
+    """The file's absolute folder, the base of its relative paths."""
     environ: Mapping[str, str]
     """The environment; a stand-in where the file is only checked."""
     checks_only: bool = False
-    """Whether only what can be known without the environment is checked; the specifications are of no use."""
+    """Checks only what does not depend on the environment; the resulting specifications are unusable."""
     params: Params = Params()
-    """The user's parameters; those of a target count where these are the defaults."""
+    """The user's parameters; where they are the defaults, a target's own apply."""
 
 
 class TargetEntry(Struct, frozen=True):
-    """The fields of one target, and which of them are references whose value is not known."""
+    """The fields of one target, and which of them are references without a value."""
 
     fields: Fields
     unknown: frozenset[str]
     context: FileContext
     written: Mapping[str, str] = {}
-    """The texts among them that have references, as they were before these were filled in."""
+    """The texts with references, before substitution."""
 
     def required(self, name: str) -> str:
-        """A text that must be there; a stand-in where its value is not known."""
+        """Reads a required text; returns a placeholder if its value is unknown."""
         return "unknown" if name in self.unknown else self.fields.required_text(name)
 
     def either(self, *names: str) -> str:
-        """The first of several names for the same field that is there, else the first of all."""
+        """Returns the first of several names for a field that the entry has, else the first name."""
         present = [name for name in names if name in self.fields or name in self.unknown]
         for name in present[1:]:
             self.fields.error(
@@ -63,19 +63,19 @@ class TargetEntry(Struct, frozen=True):
         return present[0] if present else names[0]
 
     def seconds(self, fields: Fields, name: str) -> float | None:
-        """A number of seconds above 0, if it is there."""
+        """Reads a number of seconds above 0; None if the field is missing."""
         value = fields.number(name)
         if value is not None and value <= 0:
             fields.error("out-of-range", name, f"is {value:g}; it must be more than 0 seconds.")
         return value
 
     def absolute_path(self, path: str) -> str:
-        """A path of the file as an absolute one."""
+        """Makes a path of the file absolute."""
         return os.path.normpath(os.path.join(self.context.folder, path))  # noqa: PTH118 - a path that is not opened
 
 
 def read_parameters(spec: TargetSpec, entry: TargetEntry, options: dict[str, Any]) -> TargetSpec:
-    """The target with its `PARAMETERS` and these options; parameters that the user set come first."""
+    """Adds `PARAMETERS` and options to a target; parameters set by the user take precedence."""
     fields = entry.fields
     temperature = fields.number("temperature")
     if temperature is not None and not 0 <= temperature <= 2:
@@ -99,6 +99,6 @@ def read_parameters(spec: TargetSpec, entry: TargetEntry, options: dict[str, Any
 
 
 def read_file(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
-    """The target of a file that `file` or `path` names."""
+    """Reads the file's path from `file` or `path` into the target's model."""
     path = entry.required(entry.either("file", "path"))
     return replace(spec, model=entry.absolute_path(path) if path else "")

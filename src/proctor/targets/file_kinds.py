@@ -1,4 +1,4 @@
-"""One target of a targets file to a `TargetSpec`, by the record of its kind. Pure."""
+"""Turns one target of a targets file into a `TargetSpec`, by the record of its kind. Pure."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ AGENTS: Final[dict[str, str]] = {
     "vscode": "my-agent --prompt-file {PROMPT_FILE} --answer {OUTPUT_FILE}",
     "agentv": "my-agent --prompt-file {PROMPT_FILE} --answer {OUTPUT_FILE}",
 }
-"""Agents that have no kind of their own, by the beginning of their names, and how to call them."""
+"""Command lines for agents that have no kind of their own, by the beginning of their names."""
 IGNORED_FIELDS: Final = (
     *("provider_batching", "subagent_mode_allowed", "verbose", "log_dir", "log_format", "thinking_budget"),
     *("retry_initial_delay_ms", "retry_max_delay_ms", "retry_backoff_factor", "retry_status_codes"),
 )
-"""Fields that other programs know and that change nothing here, unless the kind has them."""
+"""Fields of other programs, which have no effect here unless the kind has them."""
 DEFERRED_FIELDS: Final = frozenset({"api_key", "command", "env", "healthcheck", "response", "system_prompt"})
-"""Fields in which references stay as written."""
+"""Fields whose references are substituted when the target is opened."""
 _UNKNOWN_ADDRESS: Final = "https://unknown.invalid"
 
 
 def find_kind(provider: str) -> TargetKind | None:
-    """The kind that a provider's name stands for; None where there is none that the file can name."""
+    """Returns the kind for a provider's name; None if there is none that a targets file can name."""
     for installed in (False, True):
         for kind in iter_kinds(installed=installed):
             if provider in kind.provider_names:
@@ -49,7 +49,7 @@ def find_kind(provider: str) -> TargetKind | None:
 
 
 def stand_in_environ() -> Mapping[str, str]:
-    """Addresses for the kinds that have none of their own, for checks that do not know the environment."""
+    """Returns placeholder addresses for kinds without a default, for checks without an environment."""
     return {
         kind.address_variable: _UNKNOWN_ADDRESS
         for kind in iter_kinds()
@@ -58,17 +58,17 @@ def stand_in_environ() -> Mapping[str, str]:
 
 
 def entry_fields() -> frozenset[str]:
-    """Every field that a kind has."""
+    """Returns every field of every kind."""
     return frozenset(name for kind in iter_kinds() for name in kind.entry_fields or ())
 
 
 def agent_command(provider: str) -> str | None:
-    """How to call an agent that has no kind of its own; None for anything else."""
+    """Returns the command line of an agent that has no kind of its own; None for anything else."""
     return AGENTS.get(provider.partition("-")[0])
 
 
 def parse_entry(name: str, kind: TargetKind, entry: TargetEntry) -> TargetSpec:
-    """The target by the fields of its kind; problems go to the entry's notes."""
+    """Reads a target by the fields of its kind; reports problems to the entry's notes."""
     spec = TargetSpec(name=name, kind=kind.spec_kind, params=entry.context.params)
     if kind.has_address:
         spec = _read_api_fields(name, kind, entry)
@@ -76,7 +76,7 @@ def parse_entry(name: str, kind: TargetKind, entry: TargetEntry) -> TargetSpec:
 
 
 def parse_short_form(name: str, word: str, entry: TargetEntry) -> TargetSpec:
-    """The target that the short form names in one word, as the command line takes it."""
+    """Reads a target from the short form, one word as on the command line."""
     try:
         spec = parse_target(word, entry.context.params, entry.context.environ)
     except UsageError as error:
@@ -92,7 +92,7 @@ def parse_short_form(name: str, word: str, entry: TargetEntry) -> TargetSpec:
 
 
 def short_form_fields(word: str) -> tuple[str, ...]:
-    """What may stand beside the short form; for a word that is wrong, what kinds with an address have."""
+    """Returns the fields allowed beside the short form; for an unknown kind, those of `openai`."""
     try:
         kind = TARGETS.get(word.partition(":")[0])
     except UnknownName:
@@ -125,7 +125,7 @@ def _read_api_fields(name: str, kind: TargetKind, entry: TargetEntry) -> TargetS
 
 
 def _read_key(entry: TargetEntry) -> dict[str, Any]:
-    """The reference to a target's key; the key itself is refused and never repeated."""
+    """Reads the reference to a target's key; a literal key is refused and never shown."""
     if "api_key" not in entry.fields:
         return {}
     value = entry.fields.take("api_key")
@@ -141,14 +141,14 @@ def _read_key(entry: TargetEntry) -> dict[str, Any]:
 
 
 def unknown_kind_message(provider: str) -> str:
-    """What is wrong with a provider that is neither a kind nor an agent."""
+    """Returns the problem with a provider that is neither a kind nor an agent."""
     kinds = [kind for kind in iter_kinds() if kind.entry_fields is not None]
     names = {name for kind in kinds for name in (kind.name, *kind.provider_names)}
     return f"is {provider[:60]!r}. {suggestion(provider[:60], sorted(names))}"
 
 
 def agent_message(provider: str, example: str) -> str:
-    """What to do about an agent that has no kind of its own."""
+    """Returns the advice for an agent that has no kind of its own."""
     if provider == "agentv":
         return "is 'agentv', which is part of another program. Name a model, as in `provider: openai`."
     return (

@@ -1,10 +1,9 @@
-"""Prompts to outputs by a Python function, named as `module:attribute` and found from the working directory.
+"""Answers prompts by a Python function, named as `module:attribute` and found from the working directory.
 
-The function is called with the text where the prompt is one user message, else with a list of
-`{"role": …, "content": …}`. A further parameter `json_answer`, `response_schema` or `tools` is given where
-that is asked for. It returns a text, an Output or the fields of one as a dictionary; it may be a coroutine
-function. An ordinary one runs in a thread of its own, which a time limit abandons but cannot end; the process
-ends all the same.
+The function is called with the text if the prompt is one user message, else with a list of
+`{"role": …, "content": …}`. Its further parameters `json_answer`, `response_schema` and `tools` are passed if
+the prompt has them. It returns a text, an Output or the fields of one as a dictionary, and may be a coroutine
+function. A plain function runs in a daemon thread: a time limit abandons the thread but cannot end it.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ class Function:
         self._parameters = _parameters(function)
 
     async def answer(self, prompt: Prompt) -> Output:
-        """What the function returns.
+        """Returns the function's answer.
 
         Raises:
-            TargetError: it raised, or returned something else than an answer.
+            TargetError: the function raised, or returned something other than an answer.
         """
         form = {name: part for name, part in form_of(prompt).items() if name in self._parameters}
         ask = partial(self._function, _argument(prompt), **form)
@@ -70,14 +69,14 @@ class Function:
         return self._output(result, (perf_counter() - started) * 1000)
 
     async def aclose(self) -> None:
-        """Nothing: a thread that is still in the function ends with it, or with the process."""
+        """Does nothing: a running thread ends with its function, or with the process."""
 
     def _output(self, result: Any, latency_ms: float) -> Output:
         if isinstance(result, str):
             check_size(result, self._max_answer_bytes)
             return Output(text=result, latency_ms=latency_ms)
         try:
-            # There and back, so that what a store could not read again is found out here.
+            # Encode and decode, so that whatever a store could not read back fails here.
             data = encode(result)
             if len(data) > self._max_answer_bytes:
                 raise AnswerTooLarge(self._max_answer_bytes, len(data))
@@ -90,17 +89,17 @@ class Function:
         return output if output.latency_ms else replace(output, latency_ms=latency_ms)
 
 
-async def open_target(spec: TargetSpec, opening: Opening) -> Function:
-    """The target that a specification of kind `function` names.
+async def open_target(spec: TargetSpec, context: Opening) -> Function:
+    """Opens the target of a specification of kind `function`.
 
     Raises:
         UsageError: the function cannot be imported.
     """
-    return Function(spec.model, _import_function(spec), opening.max_answer_bytes)
+    return Function(spec.model, _import_function(spec), context.max_answer_bytes)
 
 
 async def _run_in_thread(function: Callable[[], Any]) -> Any:
-    """What the function returns in a daemon thread, which does not keep the process from exiting."""
+    """Runs a function in a daemon thread, which does not keep the process from exiting."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -118,7 +117,7 @@ async def _run_in_thread(function: Callable[[], Any]) -> Any:
         result, failure = None, None
         try:
             result = function()
-        except BaseException as error:  # noqa: BLE001  # it is raised where the function was called
+        except BaseException as error:  # noqa: BLE001  # the awaiting caller gets it
             # A future refuses StopIteration, which would end the coroutine that waits for it.
             failure = RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
         with suppress(RuntimeError):  # the loop has closed: nobody waits any more
@@ -136,7 +135,7 @@ def _argument(prompt: Prompt) -> str | list[dict[str, str]]:
 
 
 def _parameters(function: Callable[..., Any]) -> frozenset[str]:
-    """What a function can be given by name besides the prompt, which is its first argument."""
+    """Returns the names of a function's parameters after the first one, the prompt."""
     try:
         parameters = list(inspect.signature(function).parameters.values())[1:]
     except (TypeError, ValueError):  # it is not written in Python

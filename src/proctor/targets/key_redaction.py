@@ -1,7 +1,7 @@
-"""Removes from an answer the key that the request was sent with, should the endpoint echo it.
+"""Removes the request's key from an answer, in case the endpoint echoes it.
 
 The key is recognized as sent, percent-encoded, escaped for JSON, and inside Base64, as `Authorization: Basic`
-sends it. Other forms, such as a key in pieces, reversed or in hexadecimal digits, are not recognized.
+sends it. Other forms, such as a split, reversed or hexadecimal key, are not recognized.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from proctor.model import Output
 SECRET_HEADERS = ("Authorization", "api-key", "x-api-key", "x-goog-api-key")
 REPLACEMENT = "[key]"
 MIN_KEY_LENGTH = 6
-"""A shorter key stands in ordinary words, and removing it would spoil answers."""
+"""Shorter keys occur in ordinary words, and removing them would spoil answers."""
 _MAX_WORDS_LENGTH = 20
 _WORDS = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+|\d+)(?:[-_. ](?:[A-Z]?[a-z]+|[A-Z]+|\d+))*")
-"""What people write where a server wants any key, such as `not-needed`, and plain numbers."""
+"""Placeholders for servers that accept any key, such as `not-needed`, and plain numbers."""
 _MIN_BASE64_LENGTH = 8
 
 
@@ -29,24 +29,24 @@ class KeyRedactor:
     """Replaces keys in texts by `[key]`; a text without one costs a search for each form of the key."""
 
     def __init__(self, keys: Iterable[str]) -> None:
-        """Knows these keys; those that are too short or are ordinary words stay where they are."""
+        """Ignores keys that are too short or are ordinary words."""
         forms = {form for key in keys if is_secret(key) for form in _forms(key)}
         self._forms = tuple(sorted(forms, key=len, reverse=True))
 
     @classmethod
     def for_headers(cls, headers: Mapping[str, str]) -> KeyRedactor:
-        """The redactor of the keys in the headers of a request."""
+        """Returns the redactor of the keys in the headers of a request."""
         return cls(headers.get(name, "").removeprefix("Bearer ") for name in SECRET_HEADERS)
 
     def text(self, text: str) -> str:
-        """The text without keys."""
+        """Returns the text without keys."""
         for form in self._forms:
             if form in text:
                 text = text.replace(form, REPLACEMENT)
         return text
 
     def output(self, output: Output) -> Output:
-        """The output without keys, in every text that it has; the same object where there is none."""
+        """Returns the output without keys in any of its texts; the same object if it has no key."""
         if not self._forms:
             return output
         if not (output.tool_calls or output.messages or output.file_changes):
@@ -68,14 +68,14 @@ def is_secret(key: str) -> bool:
 
 
 def _forms(key: str) -> set[str]:
-    """The ways in which a key may come back."""
+    """Returns the encodings in which a key may come back."""
     encoded = quote(key, safe="")
     lower = re.sub("%..", lambda match: match[0].lower(), encoded)
     return {key, encoded, lower, quote(key), json.dumps(key)[1:-1], key.replace("/", r"\/"), *_base64(key)}
 
 
 def _base64(key: str) -> Iterator[str]:
-    """What the Base64 of any text has where the text has the key, which may begin at any of three places."""
+    """Yields the parts of a text's Base64 that encode the key, for each of the three possible alignments."""
     for before in range(3):
         encoded = b64encode(b"\0" * before + key.encode()).decode()
         part = encoded[-(-before * 8 // 6) : (before + len(key)) * 8 // 6]

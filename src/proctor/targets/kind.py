@@ -1,7 +1,7 @@
 """`TargetKind`: all that Proctor knows about a kind of target, in one record.
 
-Each kind's own module exports its record, which is cheap to import: what a kind needs to call a model or a
-program is imported by its `open_target`.
+Each kind's own module exports its record, which is cheap to import: `open_target` imports whatever is needed
+to call a model or a program.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class TargetKind(Struct, frozen=True, kw_only=True):
 
     name: str
     open_target: OpenTarget
-    """Opens the target of a specification; raises UsageError where it cannot be opened."""
+    """Opens the target of a specification; raises UsageError if it cannot be opened."""
     syntax: str = ""
-    """How the command line writes it, such as `cli:COMMAND LINE`; brackets stand around what is optional."""
+    """Its form on the command line, such as `cli:COMMAND LINE`; optional parts are in brackets."""
     summary: str = ""
-    """What `proctor targets list` says about it."""
+    """Its description in `proctor targets list`."""
     stored_kind: str = ""
-    """The `kind` of its specifications where that is not its name: a service that another kind calls."""
+    """The `kind` of its specifications if it differs from its name: a service that another kind calls."""
     aliases: Mapping[str, str] = {}
-    """Short words of the command line, each with the model that it stands for."""
+    """Short names on the command line, each with its model."""
     model_pattern: str = ""
-    """A regular expression for the beginning of model names that are recognized without the kind."""
+    """A regular expression for the beginning of model names that are recognized without a kind."""
     check_model: Callable[[str, str], None] | None = None
-    """Checks what follows the colon, given the whole word and that part; raises UsageError."""
+    """Called with the whole word and the part after the colon; raises UsageError if that is invalid."""
 
     # --- address and key ---
     address: str | None = None
@@ -55,45 +55,45 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     address_variable: str = ""
     """The environment variable that replaces the default address."""
     parse_address: Callable[[str], str] | None = None
-    """Turns that variable's value into a base URL, where it may have another form."""
+    """Turns the value of `address_variable` into a base URL, if it may have another form."""
     address_help: str = ""
-    """What to do where there is no address, as the rest of a sentence about the target."""
+    """What to do if there is no address, as the rest of a sentence about the target."""
     key_variables: tuple[str, ...] = ()
-    """The environment variables with the key for the origin of `address`; the first that is set counts."""
+    """The environment variables with the key for the origin of `address`; the first one set is used."""
     key_hosts: tuple[str, ...] = ()
-    """Endings of further host names that get the same key."""
+    """Suffixes of further host names that get the same key."""
 
     # --- targets.yaml ---
     provider_names: tuple[str, ...] = ()
     """Other names for it as a `provider`."""
     file_fields: tuple[str, ...] | None = None
-    """The fields of its own; None where the file cannot name it. Kinds with an address have more."""
+    """Its own fields; None if the file cannot name it. Kinds with an address have more."""
     read_entry: Callable[[TargetSpec, TargetEntry], TargetSpec] | None = None
-    """Fills in a specification from these fields; problems go to the entry's notes."""
+    """Fills in a specification from these fields; reports problems to the entry's notes."""
 
     # --- calls ---
     default_concurrency: int | None = None
-    """How many calls at once make sense; None leaves it to the run."""
+    """The number of concurrent calls; None leaves it to the run."""
     default_max_tokens: int | None = None
-    """The longest answer, in tokens, where the user sets no limit."""
+    """The maximum length of an answer, in tokens, if the user sets no limit."""
     enforces_timeout: bool = False
-    """Whether it ends a call by itself when the time limit is reached."""
+    """Whether it enforces the time limit of a call itself."""
     is_cacheable: bool = True
-    """Whether answers may be cached; not where a file or a program may change under its name."""
+    """Whether answers may be cached; False for files and programs, which may change under the same name."""
     is_instant: bool = False
     """Whether an answer takes no noticeable time."""
     reads_case_ids: bool = False
     """Whether it answers by the id of the case rather than by the prompt."""
     first_case: Callable[[str], str] | None = None
-    """The id of a case that a target of this kind can answer, by what follows the colon."""
+    """Given the part after the colon, returns the id of a case that the target can answer."""
     open_embeddings: Callable[[TargetSpec, Opening], Embeds] | None = None
-    """Opens an embedding model, where it has some."""
+    """Opens an embedding model, if the kind has any."""
 
     # --- prices ---
     bills_per_prompt: bool = False
-    """Whether a call costs what its prompt and answer cost; a program may call a model many times."""
+    """Whether a call costs what its prompt and answer cost; False for programs that call models."""
     has_list_prices: bool = False
-    """Whether the list prices of models hold at its `address`."""
+    """Whether models cost their list price at its `address`."""
     is_free: bool = False
     is_prepaid: bool = False
     """Whether its answers were paid for earlier, so that a budget does not count them."""
@@ -102,7 +102,7 @@ class TargetKind(Struct, frozen=True, kw_only=True):
 
     # --- pages ---
     web_note: str = ""
-    """Offers it by its name on every page that starts runs, with this note; empty where it is not."""
+    """The note beside its name on pages that start runs; empty if the pages do not offer it."""
     is_typed_in_web: bool = False
     """Whether a visitor may type `NAME:MODEL`; the request goes to the default address."""
 
@@ -118,14 +118,14 @@ class TargetKind(Struct, frozen=True, kw_only=True):
 
     @property
     def entry_fields(self) -> tuple[str, ...] | None:
-        """Its fields of targets.yaml besides those of all kinds; None where the file cannot name it."""
+        """Its fields of targets.yaml besides those of all kinds; None if the file cannot name it."""
         if self.has_address:
             return (*ADDRESS_FIELDS, *PARAMETERS, *(self.file_fields or ()))
         return self.file_fields
 
     @property
     def short_form_fields(self) -> tuple[str, ...]:
-        """Those of them that may stand beside the short form `target: NAME:MODEL`."""
+        """The fields that may stand beside the short form `target: NAME:MODEL`."""
         if self.has_address:
             return ("api_key", *PARAMETERS)
         return PARAMETERS if set(PARAMETERS) <= set(self.file_fields or ()) else ()

@@ -1,4 +1,4 @@
-"""Prompts to outputs without any model: always the same answer, without tokens or tool calls."""
+"""Answers every prompt with the same text, without any model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
 
 RESPONSE = "This is the answer of a mock target."
-"""The answer where the user names none."""
+"""The answer if the user specifies none."""
 
 
 class Mock:
@@ -21,21 +21,21 @@ class Mock:
         self._output = Output(text=response)
 
     async def answer(self, _prompt: Prompt) -> Output:
-        """The one answer."""
+        """Returns the answer."""
         return self._output
 
     async def aclose(self) -> None:
         """Does nothing: nothing was started."""
 
 
-async def open_target(spec: TargetSpec, opening: Opening) -> Mock:
-    """The target of kind `mock` with the response of its options, or with the text after the colon.
+async def open_target(spec: TargetSpec, context: Opening) -> Mock:
+    """Opens a target of kind `mock` with the response of its options, or with the text after the colon.
 
     Raises:
         UsageError: a variable that the response names is not set.
     """
     response = spec.options.get("response")
-    return Mock(filled(response, opening.environ) if response is not None else spec.model or RESPONSE)
+    return Mock(filled(response, context.environ) if response is not None else spec.model or RESPONSE)
 
 
 def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:

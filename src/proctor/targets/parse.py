@@ -1,4 +1,4 @@
-"""A word of the command line for a target or judge to a `TargetSpec`.
+"""Parses a target or judge on the command line into a `TargetSpec`.
 
 Pure: it opens nothing and checks neither that a model exists nor that a key is set.
 """
@@ -18,16 +18,16 @@ _AT_URL = re.compile(r"(.*?)@(https?://.*)", re.DOTALL | re.IGNORECASE)
 
 
 def parse_target(word: str, params: Params, environ: Mapping[str, str]) -> TargetSpec:
-    """The target that a word stands for.
+    """Parses a target.
 
     Args:
         word: `KIND:REST`, an alias, or the bare name of a well-known model.
         params: how it is called.
-        environ: for the addresses of services, such as `OPENAI_BASE_URL` and `OLLAMA_HOST`.
+        environ: has the addresses of services, such as `OPENAI_BASE_URL` and `OLLAMA_HOST`.
 
     Raises:
         UnknownName: there is no such kind or model.
-        UsageError: the rest is missing, or its URL cannot be used.
+        UsageError: the rest is missing, or its URL is invalid.
     """
     name, colon, model = _expand(word).partition(":")
     try:
@@ -47,7 +47,7 @@ def parse_target(word: str, params: Params, environ: Mapping[str, str]) -> Targe
 
 
 def known_words() -> set[str]:
-    """Every first word of a target, and every alias."""
+    """Returns every kind's name and every alias."""
     return {word for kind in iter_kinds() for word in (kind.name, *kind.aliases)}
 
 
@@ -59,10 +59,12 @@ def api_spec(
     params: Params,
     environ: Mapping[str, str],
 ) -> TargetSpec:
-    """The target of a kind with an address, at its default one unless `endpoint` is given; without options.
+    """Returns the target of a kind with an address, without options.
+
+    The address is `endpoint`, else the kind's default.
 
     Raises:
-        UsageError: the address cannot be used, or there is none; no message repeats an address.
+        UsageError: the address is missing or invalid; no message shows an address.
     """
     address = endpoint or _default_address(kind, environ)
     if address is not None:
@@ -75,7 +77,7 @@ def api_spec(
 
 
 def _expand(word: str) -> str:
-    """The word as `KIND:REST`, where it is an alias or a model that a kind recognizes."""
+    """Expands an alias or a well-known model to `KIND:REST`; returns other words unchanged."""
     at_url = _AT_URL.fullmatch(word)
     head = at_url[1] if at_url else word
     if ":" in head or head in TARGETS:
@@ -106,7 +108,7 @@ def _parse_model(
 
 
 def _default_address(kind: TargetKind, environ: Mapping[str, str]) -> str | None:
-    """The address that a specification stores: the variable's, else the kind's own."""
+    """Returns the address to store in a specification: the variable's, else the kind's own."""
     value = environ.get(kind.address_variable, "").strip() if kind.address_variable else ""
     if value:
         return kind.parse_address(value) if kind.parse_address is not None else value
@@ -114,7 +116,7 @@ def _default_address(kind: TargetKind, environ: Mapping[str, str]) -> str | None
 
 
 def _check_address(endpoint: str, target: str) -> None:
-    """Refuses an address that holds a secret or is none; the message never repeats it."""
+    """Raises UsageError for an address that is invalid or has a secret; the message never shows it."""
     try:
         parts = urlsplit(endpoint)
         _ = parts.port

@@ -13,15 +13,15 @@ from proctor.targets import get_kind, iter_kinds
 def quote_for(
     spec: TargetSpec, list_prices: Mapping[str, Price], own_prices: Mapping[str, Price]
 ) -> Quote | None:
-    """The price of a target, as `find_price` finds it; None where it is not known.
+    """Returns the price of a target, as `find_price` finds it; None if it is unknown.
 
-    The list price of a model says nothing about what another server charges for a model of that name, so it
-    counts only at the addresses of kinds with list prices.
+    Another server may charge anything for a model of the same name, so list prices apply only at the
+    addresses of kinds with list prices.
 
     Args:
         spec: the target.
-        list_prices: what makers charge for their models.
-        own_prices: the user's prices, of models or of targets; they come first.
+        list_prices: the published prices of models.
+        own_prices: the user's prices of models or targets; they take precedence.
     """
     return find_price(
         spec, list_prices if _has_list_price(spec) else {}, own_prices, is_free=get_kind(spec).is_free

@@ -1,4 +1,4 @@
-"""Keeps an address that a targets file takes from a variable out of the errors of its target."""
+"""Keeps addresses that come from variables out of error messages."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from proctor.protocols import Target
 
 _HOST_IN_REFERENCE = re.compile(r"\s*(\w+://)?[^/]*\$\{\{")
 _SOCKET = re.compile(r" ?\(['\"][0-9A-Fa-f.:%]+['\"], \d+[^)]*\)")
-"""The numbers of an address, as the system names them."""
+"""An IP address and port, as the system's errors show them."""
 
 
 class Discreet:
-    """A target whose errors name its address as the targets file does."""
+    """A target whose errors show its address as written in the targets file."""
 
     def __init__(self, target: Target, address: str, reference: str) -> None:
         """Wraps a target.
 
         Args:
             target: the target to call; closing this one closes it.
-            address: where it is.
-            reference: the address with its references.
+            address: its address.
+            reference: the same address as written, with references.
         """
         self._target = target
         self._address = address
@@ -46,7 +46,7 @@ class Discreet:
 
 
 def discreet(target: Target, spec: TargetSpec) -> Target:
-    """The target; its errors hide the address where that has references."""
+    """Wraps the target so that its errors hide the address, if that has references."""
     reference = spec.options.get("base_url")
     return (
         target if reference is None or spec.endpoint is None else Discreet(target, spec.endpoint, reference)
@@ -54,7 +54,7 @@ def discreet(target: Target, spec: TargetSpec) -> Target:
 
 
 def hidden(text: str, address: str, reference: str) -> str:
-    """The text with the address as it is written, and without its host where that is in a reference."""
+    """Replaces the address in a text by the reference, and its host by `[host]` if that is in a reference."""
     text = re.sub(
         re.escape(address.rstrip("/")), lambda _: reference.strip().rstrip("/"), text, flags=re.IGNORECASE
     )

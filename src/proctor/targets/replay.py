@@ -1,8 +1,8 @@
-"""Prompts to outputs by a recording: JSON Lines of outputs by case id, such as an exported run.
+"""Answers prompts from a recording: JSON Lines of outputs by case id, such as an exported run.
 
 Each line has `case_id` (or `id`) and `output`, a text or an Output object; `repeat` numbers the outputs of
-one case and is counted from 0 in file order where it is not given. A line whose `output` is missing is an
-answer that failed. Outputs stay in the file: what is held is where each line begins.
+one case and defaults to counting from 0 in file order. A line without `output` is a failed answer. Outputs
+stay in the file; only the offset of each line is in memory.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class Replay:
 
     @property
     def first(self) -> str:
-        """The first case whose repeat 0 was recorded; empty where there is none."""
+        """The first case with a recorded repeat 0; empty if there is none."""
         return next((case_id for case_id, repeat in self._places if repeat == 0), "")
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The recorded output of the prompt's case and repeat.
+        """Returns the recorded output of the prompt's case and repeat.
 
         Raises:
-            TargetError: none was recorded, or a failure was.
+            TargetError: there is no recorded output, or the recorded call failed.
         """
         place = self._places.get((prompt.case_id, prompt.repeat))
         if place is None:
@@ -113,7 +113,7 @@ class Replay:
                 self._places[key] = (start, len(line))
 
     def _key(self, data: bytes, number: int) -> tuple[str, int]:
-        """The case and repeat of a line, all of which is checked here so that no answer fails later."""
+        """Returns the case and repeat of a line; checks the whole line, so that no answer fails later."""
         try:
             line = _LINE.decode(data)
             if line.output is not None:
@@ -128,20 +128,20 @@ class Replay:
         return case_id, repeat
 
 
-async def open_target(spec: TargetSpec, opening: Opening) -> Replay:
-    """The target that a specification of kind `replay` names by its file.
+async def open_target(spec: TargetSpec, context: Opening) -> Replay:
+    """Opens the recording of a specification of kind `replay`.
 
     Raises:
-        UsageError: the file cannot be read or is no recording.
+        UsageError: the file cannot be read or is not a recording.
     """
-    return _open_file(spec.model, opening.max_answer_bytes)
+    return _open_file(spec.model, context.max_answer_bytes)
 
 
 def first_case(path: str) -> str:
-    """A case of which a recording has an answer; empty where it has none.
+    """Returns a case that a recording has an answer for; empty if there is none.
 
     Raises:
-        UsageError: the file cannot be read or is no recording.
+        UsageError: the file cannot be read or is not a recording.
     """
     recording = _open_file(path)
     recording.close()
@@ -161,7 +161,7 @@ def _open_file(path: str, max_answer_bytes: int = MAX_ANSWER_BYTES) -> Replay:
 
 
 def _read_output(line: _Line) -> Output:
-    """The line's output; usage, latency and cost may stand beside it, as in an export."""
+    """Returns the line's output; usage, latency and cost may stand beside it, as in an export."""
     if isinstance(line.output, str):
         output = Output(text=line.output)
     else:

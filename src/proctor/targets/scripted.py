@@ -1,8 +1,7 @@
-"""Prompts to outputs by a script: JSON Lines of objects from case ids, or globs of them, to answers.
+"""Answers prompts by a script: JSON Lines of objects that map case ids, or globs of them, to answers.
 
-An answer is a text, an Output object, or a list of these, of which repeat r gets number r, from the
-beginning again after the last. The first key that matches, from the top of the file, decides; the same file
-can be a judge.
+An answer is a text, an Output object, or a list of these that repeats cycle through. The first matching key
+in the file wins. The same file can be a judge.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Scripted:
                 self._globs.append((rank, re.compile(translate(key)), answers))
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The scripted answer to the prompt's case.
+        """Returns the scripted answer to the prompt's case.
 
         Raises:
             TargetError: no key matches.
@@ -67,27 +66,27 @@ class Scripted:
         """Does nothing: nothing was started."""
 
 
-async def open_target(spec: TargetSpec, opening: Opening) -> Scripted:
-    """The target that a specification of kind `scripted` names by its file.
+async def open_target(spec: TargetSpec, context: Opening) -> Scripted:
+    """Opens the script of a specification of kind `scripted`.
 
     Raises:
-        UsageError: the file cannot be read or is no script.
+        UsageError: the file cannot be read or is not a script.
     """
-    return Scripted(spec.model, list(_rules(spec.model)), opening.max_answer_bytes)
+    return Scripted(spec.model, list(_rules(spec.model)), context.max_answer_bytes)
 
 
 def first_case(path: str) -> str:
-    """A case that a script has an answer for; empty where it has none.
+    """Returns a case that a script has an answer for; empty if there is none.
 
     Raises:
-        UsageError: the file cannot be read or is no script.
+        UsageError: the file cannot be read or is not a script.
     """
     return next((key for key, _ in _rules(path)), "")
 
 
 def _rules(path: str) -> Iterator[tuple[str, tuple[Output, ...]]]:
     try:
-        # Not splitlines(): a JSON string may hold line separators that are none in JSON Lines.
+        # Not splitlines(): a JSON string may contain separators that end no line in JSON Lines.
         lines = Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
     except OSError as error:
         raise UsageError(f"The script {path!r} cannot be read: {error.strerror}.") from error

@@ -1,8 +1,8 @@
-"""The text of a targets file to named targets: `targets: [{name, provider, …}]`. Pure.
+"""Reads a targets file into named targets: `targets: [{name, provider, …}]`. Pure.
 
-Every entry is checked when the file is read. What is wrong with one is an error when it is asked for, by name
-or as somebody's judge or fallback, so that an entry which nobody needs stops nobody. The same holds for
-variables that are not set.
+Every entry is checked when the file is read. A problem in an entry becomes an error only when the entry is
+used, by name or as a judge or fallback, so that unused entries stop no run. The same holds for unset
+variables.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ _INTEGERS: Final = frozenset({"max_output_tokens", "max_retries", "seed", "worke
 _NUMBERS: Final = frozenset({"temperature", "timeout_seconds"})
 _TRUTHS: Final = frozenset({"keep_temp_files", "provider_batching"})
 _PROSE: Final = "description"
-"""A field for readers of the file."""
+"""A field for human readers, which has no effect."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Listed(Struct, frozen=True, kw_only=True):
-    """One target as lists show it."""
+    """One target as shown in lists."""
 
     name: str
     kind: str
     what: str
-    """Its model, command line, file or the target that it stands for, as written."""
+    """Its model, command line, file or the target that it is an alias of, as written."""
     unset: tuple[str, ...]
-    """The variables it names that are not set."""
+    """The variables in its references that are not set."""
     variables: tuple[str, ...]
-    """All variables that it names."""
+    """All variables in its references."""
 
 
 class _Entry(Struct, frozen=True):
@@ -55,7 +55,7 @@ class _Entry(Struct, frozen=True):
     line: int
     row: Map
     next_line: int | None = None
-    """Where another entry has the same name, if one does."""
+    """The line of another entry with the same name, if there is one."""
 
 
 class TargetsFile:
@@ -66,11 +66,11 @@ class TargetsFile:
 
         Args:
             text: the file.
-            path: as messages name it.
-            folder: its folder, absolute; relative paths begin there.
+            path: its path, for messages.
+            folder: its absolute folder, the base of relative paths.
 
         Raises:
-            SuiteError: it is no such file; carries every problem of its form.
+            SuiteError: it is not a targets file; contains every structural problem.
         """
         self.path = path
         self._folder = folder
@@ -83,54 +83,54 @@ class TargetsFile:
         for name in self._entries:
             check.target(name)
         self.unnamed: tuple[Problem, ...] = tuple(unnamed.problems)
-        """The entries that cannot be used, as they have no name."""
+        """The problems of entries without a name, which cannot be used."""
         # A target that judges another one is checked twice.
         problems = [*form.problems, *unnamed.problems, *dict.fromkeys(problems_found)]
         self.problems: tuple[Problem, ...] = tuple(sorted(problems, key=lambda problem: problem.line or 0))
-        """What is wrong with entries, and what has no effect, by line."""
+        """All errors and warnings, by line."""
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """What is wrong with entries."""
+        """The problems that make an entry unusable."""
         return tuple([problem for problem in self.problems if problem.level == "error"])
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """What has no effect."""
+        """The problems that change nothing, such as fields without effect."""
         return tuple([problem for problem in self.problems if problem.level == "warning"])
 
     def names(self) -> list[str]:
-        """Every target's name, in the order of the file."""
+        """Returns every target's name, in the order of the file."""
         return list(self._entries)
 
     def entry(self, name: str) -> _Entry | None:
-        """The entry of a name."""
+        """Returns the entry with that name, or None."""
         return self._entries.get(name)
 
     def spec(
         self, name: str, params: Params, environ: Mapping[str, str], *, judged: bool = True
     ) -> TargetSpec:
-        """The target of a name that is in the file, with its judge and its fallbacks.
+        """Returns the target with that name, with its judge and its fallbacks.
 
         Args:
             name: one of `names()`.
-            params: what the user asks with; what the target says counts where these are the usual ones.
-            environ: what references mean.
-            judged: whether to read its judge too; else it is left out, and its variables need not be set.
+            params: the user's parameters; where they are the defaults, the target's own apply.
+            environ: the values for references.
+            judged: whether to read its judge too; if not, the judge's variables need not be set.
 
         Raises:
-            SuiteError: its entry or one that it needs is wrong, or names a variable that is not set.
+            SuiteError: its entry or one that it needs has an error or names an unset variable.
         """
         problems: list[Problem] = []
         context = FileContext(folder=self._folder, environ=environ, params=params)
         spec = _SpecReader(self, context, problems, judging=not judged).target(name)
-        # A target that judges another one is looked at twice.
+        # A target that judges another one is checked twice.
         _raise_errors([problem for problem in dict.fromkeys(problems) if problem.level == "error"])
         assert spec is not None, "what cannot be made is a problem"
         return spec
 
     def listed(self, environ: Mapping[str, str]) -> list[Listed]:
-        """Every target as lists show it."""
+        """Returns a summary of every target, in the order of the file."""
         return [_describe(entry, environ) for entry in self._entries.values()]
 
 
@@ -143,7 +143,7 @@ def _raise_errors(problems: list[Problem]) -> None:
 
 
 def _find_rows(text: str, notes: Notes) -> Items:
-    """The list `targets`; empty where there is none."""
+    """Returns the list `targets`; empty if there is none."""
     try:
         root = load(text)
     except BadYaml as error:
@@ -161,7 +161,7 @@ def _find_rows(text: str, notes: Notes) -> Items:
 
 
 def _find_entries(rows: Items, notes: Notes) -> dict[str, _Entry]:
-    """The first entry of each name; `notes` gets those without one."""
+    """Returns the first entry of each name; reports entries without a name to `notes`."""
     entries: dict[str, _Entry] = {}
     for place, row in enumerate(rows):
         entry = _find_entry(row, rows.lines[place], place, notes)
@@ -209,7 +209,7 @@ def _describe(entry: _Entry, environ: Mapping[str, str]) -> Listed:
 
 
 class _SpecReader:
-    """Reads specifications; what is wrong with entries goes into `problems`."""
+    """Reads specifications and adds the problems of entries to `problems`."""
 
     def __init__(
         self, file: TargetsFile, context: FileContext, problems: list[Problem], *, judging: bool = False
@@ -223,7 +223,7 @@ class _SpecReader:
         self._judge_reader = None if judging else _SpecReader(file, usual, problems, judging=True)
 
     def target(self, name: str, trail: tuple[str, ...] = ()) -> TargetSpec | None:
-        """The target of a name of the file; None where it cannot be made, or is not known yet."""
+        """Returns the target with that name; None if it has errors, or if it is still being read."""
         entry = self._file.entry(name)
         if name not in self._specs and entry is not None:
             notes = Notes(self._file.path, entry.line, "Target")
@@ -247,7 +247,7 @@ class _SpecReader:
         provider = _read_either(row, "provider", "kind")
         agent = None if provider is None else kinds.agent_command(provider)
         if provider is not None and agent is not None:
-            # A file may be shared with a program that knows the agent: it counts when it is asked for.
+            # A file may be shared with a program that knows the agent: it is an error only when used.
             if not self._context.checks_only:
                 fields.error("unsupported", "provider", kinds.agent_message(provider, agent))
             return None
@@ -276,7 +276,7 @@ class _SpecReader:
         )
 
     def _read_own(self, name: str, provider: str | None, row: TargetEntry) -> TargetSpec | None:
-        """The target by its own fields."""
+        """Reads the target from its own fields."""
         fields = row.fields
         word = fields.text("target")
         if word is not None:
@@ -300,7 +300,7 @@ class _SpecReader:
     def _read_alias(
         self, provider: str | None, row: TargetEntry, trail: tuple[str, ...]
     ) -> TargetSpec | None:
-        """The target that another name stands for."""
+        """Reads the target that the entry is an alias of."""
         other = row.fields.text("use_target")
         if provider is not None or "target" in row.fields:
             row.fields.error("duplicate-field", "use_target", "stands for another target; remove `provider`.")
@@ -315,7 +315,7 @@ class _SpecReader:
     def _find_other(
         self, name: str, field: str, row: TargetEntry, trail: tuple[str, ...]
     ) -> TargetSpec | None:
-        """Another target of the file, or one in the words of the command line."""
+        """Returns another target of the file, or one as written on the command line."""
         if name in trail:
             circle = " → ".join((*trail[trail.index(name) :], name))
             row.fields.error("cycle", field, f"goes round in a circle: {circle}. Break it.")
@@ -331,18 +331,18 @@ class _SpecReader:
 
 
 def _read_either(row: TargetEntry, *names: str) -> str | None:
-    """The text of a field that has two names."""
+    """Reads the text of a field that has several names."""
     return row.fields.text(row.either(*names))
 
 
 def _flatten(specs: list[TargetSpec | None]) -> tuple[TargetSpec, ...]:
-    """The fallbacks in the order of their calls, each followed by its own fallbacks and none twice."""
+    """Returns the fallbacks in the order of their calls, each followed by its own, without duplicates."""
     flat = [member for spec in specs if spec is not None for member in (spec, *spec.fallbacks)]
     return tuple({spec.name: replace(spec, judge=None, fallbacks=()) for spec in flat}.values())
 
 
 def _read_entry(row: Map, notes: Notes, context: FileContext) -> TargetEntry:
-    """The fields of a target that have an effect; references are filled in where they are known."""
+    """Returns the fields of a target that have an effect, with known references substituted."""
     values, unknown, references = Map(row.line), set[str](), dict[str, str]()
     values.lines = row.lines
     known_fields = {*COMMON, *kinds.IGNORED_FIELDS, *kinds.entry_fields()}
@@ -387,7 +387,7 @@ def _is_set(variable: str, environ: Mapping[str, str], field: str) -> bool:
 
 
 def _typed(name: str, value: Any) -> Any:
-    """A variable's text as the number or the boolean that its field needs, where it is one."""
+    """Converts a variable's text to the number or boolean that its field needs, if possible."""
     if not isinstance(value, str) or name not in _INTEGERS | _NUMBERS | _TRUTHS:
         return value
     if name in _TRUTHS:

@@ -1,4 +1,4 @@
-"""Limits on what one client, and all clients together, may keep open at a server."""
+"""Limits on the connections and event streams of one client and of all clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 from proctor.web.security import RequestRefused
 
 IPV6_NETWORK_BITS = 64
-"""A client usually has all addresses of such a network."""
+"""A client usually owns a whole network of this size."""
 
 
 class ServerLimits(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Reports faults of Proctor in the server's terminal; the network does not see them."""
+"""Reports internal errors in the server's terminal, and not to clients."""
 
 from __future__ import annotations
 

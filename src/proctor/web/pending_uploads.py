@@ -23,7 +23,7 @@ class PendingUploads:
         """Starts empty.
 
         Args:
-            max_bytes: how much is held; what lies longest goes first.
+            max_bytes: the total size of held uploads; the least recently used are dropped first.
         """
         self._max_bytes = max_bytes
         self._uploads: OrderedDict[tuple[str, str], Upload] = OrderedDict()

@@ -90,7 +90,7 @@ class Project:
             store.close()
 
     def get_shared(self, name: str, make: Callable[[], T]) -> T:
-        """Returns the object that all requests share under a name; the first call makes it."""
+        """Returns the object shared by all requests under a name; the first call creates it."""
         with self._lock:
             if name not in self._shared:
                 self._shared[name] = make()

@@ -46,7 +46,7 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
 
     run_summary: Looked
     first_line: str
-    """What the run announces, such as `Running custom suite: 8 dev + 2 holdout tests`."""
+    """The first line of the run, such as `Running custom suite: 8 dev + 2 holdout tests`."""
     pace: Pace | None = None
     cost: str = ""
     stopping: bool = False
@@ -184,7 +184,7 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True):
 
     @property
     def waiting_s(self) -> int:
-        """For how many seconds its first run is awaited."""
+        """Seconds since it was started."""
         return 0 if self.start is None else int((datetime.now(UTC) - self.start.started_at).total_seconds())
 
     @property

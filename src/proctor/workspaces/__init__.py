@@ -1,1 +1,1 @@
-"""Cases to workspaces: the folders in which agents work, with their hooks and repositories."""
+"""Workspaces: the folders in which agents work, with their hooks and repositories."""

@@ -1,6 +1,6 @@
-"""Folders copied and removed, and the rule that what belongs into a workspace stays in it.
+"""Copies and removes folders, and checks that paths stay inside a workspace.
 
-No link is ever followed: it may point anywhere.
+Links are never followed, as they may point anywhere.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _OWNER_MODE = 0o700
 
 
 def inside(root: Path, relative: str, what: str) -> Path:
-    """The place in a folder that a relative path names.
+    """Resolves a relative path inside a folder.
 
     Args:
-        root: the folder, with no link in its path.
+        root: the folder, without links in its path.
         relative: the path, with `/` between folders.
-        what: what the path is, for messages.
+        what: a description of the path, for messages.
 
     Raises:
-        WorkspaceError: it leads, or could lead, out of the folder.
+        WorkspaceError: the path leads, or could lead, out of the folder.
     """
     path = PurePosixPath(relative)
     windows = PureWindowsPath(relative)
@@ -52,10 +52,10 @@ def copy_template(source: Path, target: Path, skip: Path) -> None:
     Args:
         source: the template.
         target: the folder.
-        skip: a folder that is left out, as copying it would never end.
+        skip: a folder to leave out, as copying it would never end.
 
     Raises:
-        WorkspaceError: a link leads out of the template, or something in it is no file.
+        WorkspaceError: a link leads out of the template, or it contains a special file.
         OSError: it cannot be copied.
     """
     top = source.resolve()
@@ -80,7 +80,7 @@ def copy_template(source: Path, target: Path, skip: Path) -> None:
 
 
 def copy_prepared(source: Path, target: Path) -> None:
-    """Copies a whole folder into an empty one; links into the first lead into the second afterwards.
+    """Copies a whole folder into an empty one; absolute links into the source become links into the copy.
 
     Raises:
         OSError: it cannot be copied.
@@ -92,7 +92,7 @@ def copy_prepared(source: Path, target: Path) -> None:
         return text
 
     def is_copied(entry: os.DirEntry[str]) -> bool:
-        # A socket that a server of a hook listens on cannot be copied.
+        # Sockets, such as those of servers that hooks start, cannot be copied.
         return entry.is_symlink() or entry.is_dir() or entry.is_file()
 
     _copy(source, target, link, is_copied)
@@ -124,10 +124,10 @@ def _copy(
 
 
 def remove_tree(path: Path) -> None:
-    """Removes a folder with its contents, read-only ones too; of a link only the link.
+    """Removes a folder with its contents, even read-only ones; removes a link without following it.
 
     Raises:
-        OSError: something of it is still there.
+        OSError: something could not be removed.
     """
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
@@ -138,14 +138,14 @@ def remove_tree(path: Path) -> None:
         if path.exists():
             shutil.rmtree(path)
     except (OSError, RecursionError):
-        # Closed to its owner, deeper than a path may be long, or written into by a program meanwhile.
+        # Closed to its owner, too deep for the maximum path length, or written to by a program meanwhile.
         open_up(path)
         _flatten(path)
         shutil.rmtree(path)
 
 
 def open_up(path: Path) -> None:
-    """Lets the owner read and change this folder and all below it."""
+    """Gives the owner full access to this folder and all folders below it."""
     waiting = [path]
     while waiting:
         folder = waiting.pop()
@@ -155,7 +155,7 @@ def open_up(path: Path) -> None:
 
 
 def _flatten(path: Path) -> None:
-    """Moves all folders below a folder side by side, so that each path is short enough."""
+    """Moves all nested folders into one, so that each path is short enough."""
     shelf, numbers, waiting = Path(mkdtemp(dir=path)), count(), [path]
     while waiting:
         folders = [folder for folder in _folders(waiting.pop()) if folder != shelf]

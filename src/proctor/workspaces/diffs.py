@@ -1,4 +1,4 @@
-"""Two snapshots of a folder to the unified diff between them, as git writes it."""
+"""Computes the unified diff between two snapshots of a folder, as git writes it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from proctor.workspaces.snapshots import Contents, Snapshot, same, write
 from proctor.workspaces.threads import aside
 
 LONGEST = 1_000_000
-"""The longest diff, in characters; the rest is cut off."""
+"""The maximum length of a diff, in characters; the rest is cut off."""
 
 _MAX_FILES = 2_000
 _MAX_BYTES = 4_000_000
-"""The most files, and old and new bytes, that are compared line by line; the others are only named."""
+"""The maximum files, and total old and new bytes, compared line by line; further files are only named."""
 _MAX_PATH = 1_000
-"""In characters; beyond a few thousand no system has room for it below a folder of ours."""
+"""In characters; systems limit paths to a few thousand, and ours are in a deeper folder."""
 
 _HEADER = re.compile(r'^diff --git ("?)[ab]/(.*) \1[ab]/\2$', re.MULTILINE)
 _RENAME = re.compile(r'^(rename|copy) (from|to) ("?)[ab]/', re.MULTILINE)
@@ -29,21 +29,21 @@ _NULL_FILE = "/dev/null"
 async def difference(
     before: Snapshot, now: Snapshot, contents: Contents, git: Git, scratch: Path
 ) -> str | None:
-    """The changes from one snapshot to the next; None where there are none.
+    """Returns the changes from one snapshot to the next; None if there are none.
 
-    New, deleted, renamed and binary files have the headers that git gives them; a diff that is too long ends
-    with a line that says how much is left out.
+    New, deleted, renamed and binary files have git's usual headers. A diff that is too long ends with a line
+    that says how much is left out.
 
     Args:
         before: the first snapshot.
         now: the second.
         contents: has the contents of both.
         git: compares them.
-        scratch: the folder in which both are laid out for it; it is left as it was.
+        scratch: a folder for temporary copies of both, which are removed.
 
     Raises:
         WorkspaceError: git failed.
-        OSError: there is no place for what git is to compare.
+        OSError: the temporary copies cannot be written.
     """
     changed = [
         path
@@ -73,7 +73,7 @@ async def difference(
 def _lay_out(
     folder: Path, changed: list[str], before: Snapshot, now: Snapshot, contents: Contents
 ) -> list[str]:
-    """Write the old files to `a` and the new ones to `b`; returns the headers of those that are not."""
+    """Writes the old files to `a` and the new ones to `b`; returns the headers of files left out."""
     headers, files, bytes_left = [], 0, _MAX_BYTES
     for side in ("a", "b"):
         (folder / side).mkdir()
@@ -103,9 +103,9 @@ def _name_difference(path: str, sides: list[str]) -> str:
 
 
 def _merge_sides(text: str) -> str:
-    """The diff of the folders `a` and `b` as if they had been two states of one folder.
+    """Rewrites the diff of the folders `a` and `b` as a diff of two states of one folder.
 
-    Only headers are touched: every line of content begins with a sign of its own.
+    Only headers change: every line of content begins with a space, `+` or `-`.
     """
     return _RENAME.sub(r"\1 \2 \3", _HEADER.sub(r"diff --git \1a/\2 \1b/\2", text))
 

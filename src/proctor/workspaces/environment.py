@@ -1,4 +1,4 @@
-"""Cases to stays in workspaces; cases whose workspaces are equal form a group."""
+"""The workspaces of a run; cases with equal workspaces form a group."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from proctor.workspaces.run_shared import Site
 
 
 class Workspaces:
-    """The workspaces of one run; a `protocols.Environment`.
+    """The workspaces of one run; implements `protocols.Environment`.
 
-    Cases are given with the values of their variables, to `expect` as to `enter`.
+    `expect` and `enter` take cases whose variables are substituted.
     """
 
     def __init__(self, site: Site) -> None:
-        """Creates no workspace; `site` is what all of them share."""
+        """Creates no workspace; all of them share `site`."""
         self._site = site
         self._groups: dict[Workspace, Group] = {}
         self._turns: dict[Path, asyncio.Lock] = {}
 
     @property
     def kept(self) -> Mapping[Path, str]:
-        """The folders that were kept, each with the id of its case; empty for a group of several."""
+        """The kept folders, each with the id of its case; the id is empty for a group of several cases."""
         return self._site.kept
 
     def expect(self, case: Case, trials: int = 1) -> None:
         """Announces `trials` trials of a case.
 
-        A group of one case then has that case in the hooks of all, and a group of which every trial has
-        ended is closed at once instead of at the end of the run.
+        This lets a group of a single case pass that case to its hooks, and lets a group close when its last
+        trial has ended instead of at the end of the run.
         """
         if case.workspace is not None:
             self._group(case.workspace).expect(case, trials)
 
     async def enter(self, case: Case, repeat: int) -> Stay:
-        """A stay in the workspace of the case; `before_all` and `before_each` have run.
+        """Enters the workspace of a case, after `before_all` and `before_each`.
 
         Raises:
-            WorkspaceError: it could not be made, or a hook failed.
+            WorkspaceError: the workspace could not be created, or a hook failed.
         """
         assert case.workspace is not None
         return await self._group(case.workspace).enter(case, repeat)
 
     async def leave(self, stay: Stay, *, passed: bool) -> None:
-        """Ends a stay: runs `after_each`, then resets the folder. Failures become warnings."""
+        """Ends a visit: runs `after_each`, then resets the folder. Failures become warnings."""
         assert isinstance(stay, Visit)
         await stay.group.leave(stay, passed=passed)
 
@@ -65,7 +65,7 @@ class Workspaces:
         if group is None:
             turn = asyncio.Lock()
             if workspace.path is not None:
-                # Two groups may have the same folder.
+                # Several groups may share a folder.
                 turn = self._turns.setdefault((self._site.folder / workspace.path).resolve(), turn)
             group = self._groups[workspace] = Group(workspace, self._site, turn)
         return group

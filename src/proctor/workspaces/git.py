@@ -1,4 +1,4 @@
-"""Runs git without any configuration: the same on every machine, and without prompts."""
+"""Runs git without any user configuration or prompts, so that it behaves the same on every machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VARIABLES = {
 _OPTIONS = tuple(
     word
     for option in (
-        # Files that git finds by itself, without any configuration.
+        # Files that git reads by default, without any configuration.
         "core.excludesFile=",
         "core.attributesFile=",
         f"core.hooksPath={os.devnull}",
@@ -31,7 +31,7 @@ _OPTIONS = tuple(
         "core.quotePath=false",
         "advice.detachedHead=false",
         "init.defaultBranch=main",
-        # In a container a checkout often belongs to another user.
+        # In containers, checkouts often belong to another user.
         "safe.directory=*",
     )
     for word in ("-c", option)
@@ -47,7 +47,7 @@ class Git:
 
         Args:
             programs: runs it.
-            environ: whose `PATH` it is looked for on.
+            environ: has the `PATH` on which git is looked up.
         """
         self._programs = programs
         self.there = shutil.which("git", path=environ.get("PATH", os.defpath)) is not None
@@ -60,17 +60,17 @@ class Git:
         timeout_s: float = 60.0,
         accepted_codes: Collection[int] = (0,),
     ) -> bytes:
-        """Returns what a git command prints.
+        """Runs a git command and returns its stdout.
 
         Args:
             arguments: the command with its arguments.
             cwd: where it runs; it does not look for a repository in the folders above.
-            stdin: what it is given to read.
-            timeout_s: after this many seconds it is killed.
-            accepted_codes: the exit codes that are no failure.
+            stdin: its input.
+            timeout_s: the time limit in seconds, after which it is killed.
+            accepted_codes: the exit codes that count as success.
 
         Raises:
-            WorkspaceError: there is no git, or the command failed.
+            WorkspaceError: git is not installed, or the command failed.
         """
         try:
             finished = await self._programs.run(
@@ -88,15 +88,15 @@ class Git:
         return finished.stdout
 
     async def ignored(self, root: Path, paths: Collection[str], scratch: Path) -> frozenset[str]:
-        """Those of the paths that the `.gitignore` files of a folder name.
+        """Returns the paths that the `.gitignore` files of a folder match.
 
         Args:
-            root: the folder; whether it is in a repository does not matter.
-            paths: relative to it.
-            scratch: a folder that is not there; it is made and removed.
+            root: the folder, which need not be in a repository.
+            paths: paths relative to it.
+            scratch: the path of a temporary folder, which must not exist.
 
         Raises:
-            WorkspaceError: there is no git, or it failed.
+            WorkspaceError: git is not installed, or it failed.
         """
         if not paths:
             return frozenset()

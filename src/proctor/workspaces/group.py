@@ -1,7 +1,7 @@
-"""One workspace and the trials in it: how it is made, begun, ended and closed.
+"""One workspace and the visits of its trials.
 
-A shared folder is one trial's at a time. Where each trial has its own, it is a copy of a folder that was
-prepared once, with template, repositories and `before_all`.
+A shared folder is used by one trial at a time. Otherwise each trial gets a copy of a folder that was prepared
+once, with template, repositories and `before_all`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _DISK = frozenset({EACCES, EDQUOT, ENOSPC, ENOTDIR, EROFS})
 
 
 class Visit:
-    """One trial's time in a workspace; a `protocols.Stay`."""
+    """The visit of one trial in a workspace; implements `Stay`."""
 
     def __init__(self, group: Group, case: Case, repeat: int) -> None:
-        """A visit that waits: `path` is set when the folder is ready."""
+        """Starts waiting: `path` is set when the folder is ready."""
         self.path = ""
         self.group = group
         self.case = case
@@ -36,9 +36,9 @@ class Visit:
         self.over = False
 
     async def changes(self) -> str | None:
-        """What has changed in the folder since the stay began, as a unified diff; None for nothing.
+        """Returns the changes in the folder since the visit began, as a unified diff; None if there are none.
 
-        None with a warning where it is not known.
+        Also None, with a warning, if they cannot be determined.
         """
         return await self.group.changes(self)
 
@@ -53,16 +53,16 @@ class Group:
         """Creates nothing.
 
         Args:
-            workspace: the workspace of all of them.
-            site: where it is made.
-            turn: held by the trial that is in the shared folder, or that prepares the folder of all.
+            workspace: the workspace of all these cases.
+            site: creates its folders.
+            turn: held by the trial that uses the shared folder, or that prepares the folder for all.
         """
         self._workspace = workspace
         self._site = site
         self._turn = turn
         self._folder: Path | None = None
         self._pristine: Snapshot | None = None
-        """The folder after `before_all`, where a hook goes back to that."""
+        """The folder after `before_all`, if a hook resets to that."""
         self._last_snapshot = NOTHING
         self._failure: str | None = None
         self._passed = True
@@ -79,10 +79,10 @@ class Group:
         self._trials += trials
 
     async def enter(self, case: Case, repeat: int) -> Visit:
-        """A stay, when it is the trial's turn.
+        """Waits for the trial's turn and starts its visit.
 
         Raises:
-            WorkspaceError: the workspace could not be made, or a hook failed.
+            WorkspaceError: the workspace could not be created, or a hook failed.
         """
         await self._turn.acquire()
         visit = Visit(self, case, repeat)
@@ -121,7 +121,7 @@ class Group:
             return None
 
     async def leave(self, visit: Visit, *, passed: bool) -> None:
-        """Ends a stay after its trial: runs `after_each` first."""
+        """Ends a visit after its trial; runs `after_each` first."""
         try:
             if not visit.over:
                 hook = self._workspace.hooks.after_each
@@ -132,7 +132,7 @@ class Group:
             await self.end(visit, passed=passed)
 
     async def end(self, visit: Visit, *, passed: bool) -> None:
-        """Ends a stay, whatever the reason: resets or removes the folder and lets the next trial in."""
+        """Ends a visit for any reason: resets or removes the folder and lets the next trial in."""
         if visit.over:
             return
         visit.over = True
@@ -172,7 +172,7 @@ class Group:
             elif self._workspace.path is None:
                 await site.settle(folder, passed=self._passed, used_by=self._name)
 
-    # --- its parts -----------------------------------------------------------------------------------------
+    # --- steps ---------------------------------------------------------------------------------------------
 
     @property
     def _is_shared(self) -> bool:
@@ -188,7 +188,7 @@ class Group:
             self._turn.release()
 
     async def _prepare(self) -> Path:
-        """The folder after `before_all`, which runs once, and fails once for all tests."""
+        """Returns the folder after `before_all`, which runs once; if it fails, it fails for all tests."""
         if self._failure is not None:
             raise WorkspaceError(self._failure)
         if self._folder is None:
@@ -241,7 +241,7 @@ class Group:
             await self._restore(hook, self._folder)
 
     async def _restore(self, hook: Hook | None, folder: Path) -> None:
-        """Resets a shared folder as a hook says; a folder of a single trial is removed instead."""
+        """Resets a shared folder as a hook is configured; the folder of a single trial is removed instead."""
         if hook is None or hook.reset == "none" or self._pristine is None:
             return
         contents, pristine = self._site.contents, self._pristine
@@ -258,6 +258,6 @@ class Group:
 
 
 def _setup_failure(error: OSError) -> str:
-    """Why there is no workspace, and what may help where the disk does not take it."""
+    """Returns why there is no workspace, with advice for errors of the disk."""
     advice = " Workspaces are in the folder for caches; PROCTOR_CACHE names another one."
     return f"The workspace could not be made: {error}." + advice * (error.errno in _DISK)

@@ -1,4 +1,4 @@
-"""Hooks to programs: what they are called with and what they are given to read."""
+"""Runs hooks as programs, with their arguments and their input."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _MAX_ERROR = 2_000
 
 
 class Scene(Struct, frozen=True, kw_only=True):
-    """What a hook gets: the workspace, the run and the case."""
+    """The workspace, run and case that are passed to a hook."""
 
     workspace: Path
     run_id: str
     case: Case | None
-    """None for a hook that serves several."""
+    """None for a hook that runs for several cases."""
 
 
 async def run_hook(hook: Hook | None, moment: Moment, scene: Scene, programs: Programs) -> None:
@@ -49,7 +49,7 @@ async def run_hook(hook: Hook | None, moment: Moment, scene: Scene, programs: Pr
             json.dumps(values).encode(),
             timeout_s=hook.timeout_s or _TIMEOUTS[moment],
             cwd=hook.cwd,
-            # In a workspace that is no repository, git must not find one around it.
+            # If the workspace is not a repository, git must not find one around it.
             variables={"GIT_CEILING_DIRECTORIES": str(scene.workspace.parent)},
         )
     except TargetError as error:
@@ -60,7 +60,7 @@ async def run_hook(hook: Hook | None, moment: Moment, scene: Scene, programs: Pr
 
 
 def case_input(messages: tuple[Message, ...]) -> str:
-    """All texts of a prompt, with a space between them."""
+    """Joins all texts of a prompt with spaces."""
     texts = (
         part
         for message in messages

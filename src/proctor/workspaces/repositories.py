@@ -1,6 +1,6 @@
-"""Git repositories into a workspace, each at one commit.
+"""Clones git repositories into a workspace, each at one commit.
 
-A clone is on no branch, and nothing can be pushed from it to its source.
+A clone has a detached HEAD and cannot push to its source.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from proctor.workspaces.git import Git
 _CLONE_TIMEOUT_S = 600.0
 _LOOKUP_CODES = (0, 1, 128)
 _ANY_OWNER = ("--upload-pack", "git -c safe.directory='*' upload-pack")
-"""Git does not pass such a setting on to the program that reads the other repository."""
+"""Git does not pass this setting on to the program that reads the other repository."""
 
 
 async def place(repository: Repository, workspace: Path, folder: Path, git: Git) -> None:
     """Clones a repository and checks out its commit.
 
     Args:
-        repository: which, where and what of it.
+        repository: its source, path and commit.
         workspace: the workspace's folder.
-        folder: the suite's.
+        folder: the suite's folder.
         git: runs the commands.
 
     Raises:
-        WorkspaceError: it cannot be had, has no such commit, or would lie outside of the workspace.
+        WorkspaceError: it cannot be cloned, has no such commit, or would be outside the workspace.
     """
     target = inside(workspace, repository.path, "The path of a repository")
     try:
@@ -53,18 +53,18 @@ def _local(folder: Path, source: str) -> str:
 
 
 def _clone_options(repository: Repository) -> list[str]:
-    """The options of `git clone`."""
+    """Returns the options of `git clone`."""
     options = ["--quiet", "--no-checkout", "--template=", "--config", "remote.origin.pushUrl=nowhere"]
     options += _ANY_OWNER * repository.local
     if repository.depth is not None:
-        # A clone of a folder would be a whole one, whatever its depth, if it were not fetched.
+        # Without --no-local git ignores the depth for folders.
         return [*options, "--depth", str(repository.depth), "--no-local"]
-    # Linked files would let an agent break the repository that they come from.
+    # With hard links an agent could damage the source repository.
     return [*options, "--no-hardlinks"]
 
 
 async def _resolve_commit(repository: Repository, target: Path, git: Git) -> str:
-    """The digest of the commit to check out."""
+    """Returns the digest of the commit to check out."""
     ref = repository.ref
     fetch = ("fetch", "--quiet", *(_ANY_OWNER * repository.local))
     if ref.startswith("-"):

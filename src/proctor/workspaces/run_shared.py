@@ -1,4 +1,4 @@
-"""What all workspaces of a run share: the place where they are made, and who runs their programs."""
+"""What all workspaces of a run share: their folder, git, the program runner and kept contents."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _SAFE = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]*")
 
 
 def run_folder(root: Path, run_id: str) -> Path:
-    """The folder of a run's workspaces among those of all runs."""
+    """Returns the folder for a run's workspaces inside the folder for all runs."""
     return root / (run_id if _SAFE.fullmatch(run_id) else sha256(run_id.encode()).hexdigest())
 
 
 class Site:
-    """The folder of one run's workspaces, with what all of them share."""
+    """The folder of one run's workspaces, and what they share."""
 
     def __init__(
         self,
@@ -45,12 +45,13 @@ class Site:
         """Creates nothing.
 
         Args:
-            folder: the suite's, where the paths in workspaces begin.
-            root: where workspaces are made; best in no repository, as tools look for theirs upwards.
-            run_id: the run's.
+            folder: the suite's folder, the base of paths in workspaces.
+            root: the folder for the workspaces of all runs; best outside any repository, as tools search
+                upwards for theirs.
+            run_id: the id of the run.
             programs: runs hooks and git.
-            keep: the folders of which trials stay afterwards.
-            warn: called with a sentence about what failed after a trial.
+            keep: the trials whose folders are kept.
+            warn: called with a sentence about a failure after a trial.
             environ: for `PATH` and `HOME` only.
         """
         self.folder = Path(folder).resolve()
@@ -69,19 +70,19 @@ class Site:
 
     @property
     def contents(self) -> Contents:
-        """Keeps the contents of all files."""
+        """The contents of files in all snapshots."""
         if self._contents is None:
             self._contents = Contents(self.scratch)
         return self._contents
 
     @property
     def scratch(self) -> Path:
-        """The folder of this run; creates it."""
+        """The folder of this run, created if it is missing."""
         self._run_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self._run_folder
 
     def fresh(self) -> Path:
-        """Creates an empty folder. Its name is a number, as ids of tests are no paths."""
+        """Creates an empty folder. Its name is a number, as ids of tests are not valid paths."""
         own = self.scratch
         while True:
             folder = own / f"{next(self._numbers):04}"
@@ -90,19 +91,19 @@ class Site:
                 return folder
 
     def unused(self) -> Path:
-        """The path of a folder that is not there."""
+        """Returns the path of a folder that does not exist."""
         folder = self.fresh()
         folder.rmdir()
         return folder
 
     def warn(self, message: str) -> None:
-        """Warns the user; each message only once."""
+        """Warns the user, once for each message."""
         if message not in self._warned:
             self._warned.add(message)
             self._warn(message)
 
     async def run(self, hook: Hook | None, moment: Moment, folder: Path, case: Case | None) -> None:
-        """Run a hook, if there is one, for one case or for several.
+        """Runs a hook, if there is one, for one case or, with None, for several.
 
         Raises:
             WorkspaceError: it failed.
@@ -111,21 +112,21 @@ class Site:
         await run_hook(hook, moment, scene, self._programs)
 
     async def settle(self, folder: Path, *, passed: bool, used_by: str) -> None:
-        """Keeps a folder after its last use, or removes it."""
+        """Keeps or removes a folder after its last use."""
         if self._keep == "all" or (self._keep == "failed" and not passed):
             self.kept[folder] = used_by
         else:
             await self.remove(folder)
 
     async def remove(self, folder: Path) -> None:
-        """Remove a folder with all that is in it."""
+        """Removes a folder with its contents; a failure becomes a warning."""
         try:
             await aside(remove_tree, folder)
         except OSError as error:
             self.warn(f"The workspace {str(folder)!r} could not be removed: {error}. Remove it by hand.")
 
     def close(self) -> None:
-        """Removes everything but the kept folders. Safe to call twice."""
+        """Removes temporary files and empty folders. Safe to call twice."""
         if self._contents is not None:
             self._contents.close()
             self._contents = None

@@ -1,4 +1,4 @@
-"""Fills the folder of a workspace: its template and its repositories."""
+"""Fills the folder of a workspace with its template and its repositories."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ async def fill(workspace: Workspace, target: Path, folder: Path, git: Git, skip:
     """Puts template and repositories into an empty folder.
 
     Args:
-        workspace: what belongs into it.
+        workspace: has the template and the repositories.
         target: the folder.
-        folder: the suite's, where relative paths begin.
+        folder: the suite's folder, the base of relative paths.
         git: clones the repositories.
-        skip: a folder that is in no template.
+        skip: a folder to leave out of the template.
 
     Raises:
-        WorkspaceError: something of it cannot be had.
-        OSError: something cannot be copied.
+        WorkspaceError: the template is missing, or a repository cannot be cloned.
+        OSError: a file cannot be copied.
     """
     if workspace.template is not None:
         template = folder / workspace.template
@@ -39,7 +39,7 @@ async def fill(workspace: Workspace, target: Path, folder: Path, git: Git, skip:
 
 
 async def fill_own(workspace: Workspace, target: Path, folder: Path, git: Git, skip: Path) -> None:
-    """`fill` a folder of the user's, if nothing is in it; it is as empty as before if that fails."""
+    """Fills a folder of the user's like `fill`, if it is empty; empties it again on failure."""
     if not _empty(target):
         return
     try:
@@ -51,16 +51,16 @@ async def fill_own(workspace: Workspace, target: Path, folder: Path, git: Git, s
 
 
 def _empty(folder: Path) -> bool:
-    """Whether nothing is in a folder; it is made if it is not there."""
+    """Creates a folder if it is missing; returns whether it is empty."""
     folder.mkdir(parents=True, exist_ok=True)
     return not any(folder.iterdir())
 
 
 def own_folder(workspace: Workspace, folder: Path, home: str | None) -> Path:
-    """The folder of the user's that a workspace names by its path.
+    """Resolves the path of a workspace in a folder of the user's.
 
     Raises:
-        WorkspaceError: it is none to let an agent work in.
+        WorkspaceError: the folder is not safe to let an agent work in.
     """
     assert workspace.path is not None
     path = (folder / workspace.path).resolve()

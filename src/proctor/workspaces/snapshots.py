@@ -1,7 +1,7 @@
-"""What is in a folder at one moment, what differs at another one, and the way back.
+"""Takes, compares and restores snapshots of a folder.
 
-A file is recognized by its status (mode, size, times, inode), so that only what has changed is read again.
-Contents are kept once, in a file without a name that no program can find.
+A file is recognized by its status (mode, size, times, inode), so that only changed files are read again.
+Contents are stored once, in an unnamed file that no program can find.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import BinaryIO, NamedTuple
 from proctor.workspaces.copying import GIT, open_up, remove_tree
 
 LARGE = 8 * 2**20
-"""In bytes; of a larger file only that it changed is known, not how."""
+"""In bytes; the content of larger files is not stored, only whether they changed."""
 
 _CLOCK_TICK_NS = 50_000_000
-"""A file system's clock ticks every few milliseconds: a file that is younger may change once more within
-the tick with the same status. Such a file is compared by its content."""
+"""A file system's clock ticks every few milliseconds, so a younger file may change again without a new
+status. Such a file is compared by its content."""
 _BLOCK = 2**20
 _READ_MODE = 0o500
 
@@ -34,18 +34,18 @@ class Entry(NamedTuple):
     """One file."""
 
     mode: str
-    """As git writes it; empty for what is neither a file nor a link."""
+    """As in git; empty for anything but a file or a link."""
     sign: tuple[int, ...]
     """Its status: mode, size, times and inode."""
     settled: bool
     """Whether the same status means the same content."""
     size: int
     digest: bytes | None
-    """Of its content; None where that is not kept."""
+    """Of its content; None if that is not stored."""
 
 
 class Snapshot(NamedTuple):
-    """A folder at one moment; paths have `/` between folders."""
+    """The state of a folder; paths have `/` between folders."""
 
     files: Mapping[str, Entry]
     folders: Collection[str]
@@ -55,17 +55,17 @@ NOTHING = Snapshot({}, frozenset())
 
 
 class Contents:
-    """The contents of files, each kept once; safe to use from several threads."""
+    """Stores the contents of files, each once. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
-        """Keeps them in a temporary file on the disk of `folder`."""
+        """Creates a temporary file on the disk of `folder`."""
         self._file = TemporaryFile(dir=folder)  # noqa: SIM115  # open until `close`
         self._end = 0
         self._places: dict[bytes, tuple[int, int]] = {}
         self._lock = Lock()
 
     def keep(self, source: BinaryIO) -> bytes:
-        """The digest by which the content of an open file can be had again."""
+        """Stores the content of an open file and returns its digest."""
         hasher, size = blake2b(digest_size=32), 0
         with self._lock:
             self._file.seek(self._end)
@@ -80,7 +80,7 @@ class Contents:
         return digest
 
     def blocks(self, digest: bytes) -> Iterator[bytes]:
-        """A content, piece by piece."""
+        """Yields a content in blocks."""
         begin, size = self._places[digest]
         end = begin + size
         while begin < end:
@@ -95,7 +95,7 @@ class Contents:
         self._file.close()
 
 
-# --- looking -----------------------------------------------------------------------------------------------
+# --- snapshots ---------------------------------------------------------------------------------------------
 
 
 def look(
@@ -106,19 +106,19 @@ def look(
     limit: int | None = LARGE,
     git: bool = False,
 ) -> Snapshot:
-    """What is in a folder now.
+    """Takes a snapshot of a folder.
 
     Args:
         root: the folder.
-        contents: keeps what is in its files.
-        before: an earlier snapshot of the folder; files that have not changed are not read again.
-        limit: the content of a file with more bytes is not kept; None keeps all.
-        git: look into every `.git` as well.
+        contents: stores the contents of its files.
+        before: an earlier snapshot of the folder; unchanged files are not read again.
+        limit: the maximum size of stored contents in bytes; None stores all.
+        git: include every `.git` folder.
     """
     files: dict[str, Entry] = {}
     folders: set[str] = set()
     fresh = time.time_ns() - _CLOCK_TICK_NS
-    # A link in the place of the folder leads to what is not ours.
+    # If the folder was replaced by a link, that leads elsewhere.
     waiting = [] if root.is_symlink() else [""]
     with ExitStack() as stack:
         while waiting:
@@ -141,7 +141,7 @@ def look(
 
 
 def same(old: Entry | None, new: Entry | None) -> bool:
-    """Whether a path is the same in two snapshots."""
+    """Whether a path has the same content in two snapshots."""
     if old is None or new is None:
         return old is new
     if old.digest is None or new.digest is None:
@@ -150,7 +150,7 @@ def same(old: Entry | None, new: Entry | None) -> bool:
 
 
 def _list_folder(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """The names in a folder with their status; nothing where it is gone or cannot be read."""
+    """Yields the names in a folder with their status; nothing if it is gone or cannot be read."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
@@ -179,7 +179,7 @@ def _entry(path: Path, status: os.stat_result, contents: Contents, fresh: int, l
     mode = _mode(status.st_mode)
     digest = None
     if mode and (limit is None or status.st_size <= limit):
-        # Gone, or not readable: it is recognized by its status alone.
+        # A missing or unreadable file is recognized by its status alone.
         with suppress(OSError):
             digest = _keep(path, mode, contents)
     is_settled = max(status.st_mtime_ns, status.st_ctime_ns) < fresh
@@ -202,11 +202,11 @@ def _keep(path: Path, mode: str, contents: Contents) -> bytes:
         return contents.keep(file)
 
 
-# --- the way back ------------------------------------------------------------------------------------------
+# --- restoring ---------------------------------------------------------------------------------------------
 
 
 def write(path: Path, entry: Entry, contents: Contents) -> None:
-    """Writes a file whose content was kept; nothing may be there."""
+    """Writes a file with its stored content; the path must not exist."""
     assert entry.digest is not None
     if entry.mode == "120000":
         path.symlink_to(os.fsdecode(b"".join(contents.blocks(entry.digest))))
@@ -223,13 +223,13 @@ def restore(
 
     Args:
         root: the folder.
-        target: what it was, with the content of every file.
-        now: what it is.
+        target: the snapshot to restore, with the content of every file.
+        now: the current snapshot.
         contents: has the contents.
-        ignored_paths: paths of files that stay as they are now.
+        ignored_paths: paths of files that stay as they are.
 
     Raises:
-        OSError: it cannot be done.
+        OSError: a file cannot be changed.
     """
     try:
         _restore(root, target, now, contents, ignored_paths)
@@ -246,7 +246,7 @@ def _restore(
     for path in now.files.keys() - target.files.keys():
         if path not in ignored_paths:
             (root / path).unlink(missing_ok=True)
-    # What is spared keeps the folders that it is in.
+    # The folders of ignored files stay, too.
     kept_folders = {str(folder) for path in ignored_paths for folder in PurePosixPath(path).parents}
     for folder in sorted({*now.folders} - {*target.folders} - kept_folders):
         remove_tree(root / folder)

@@ -1,4 +1,4 @@
-"""Runs blocking work on files in a thread beside the event loop."""
+"""Runs blocking file operations in a thread beside the event loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 async def aside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Calls a function in a thread and returns its result.
 
-    A cancelled caller waits for its end all the same: the folder that it writes to is removed next.
+    If cancelled, it still waits for the function to end, as the folder that it writes to is removed next.
     """
     task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
     try:

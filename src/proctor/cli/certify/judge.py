@@ -73,7 +73,7 @@ def certify_judge(**options: Any) -> int:
         )
         selection = find_answers(labels, store, options["run"], os.environ)
         spec = _judge_spec(options, selection)
-        with redirect_stdout(sys.stderr):  # what a function of the user's prints is no part of this
+        with redirect_stdout(sys.stderr):  # output of user-defined functions must not mix with ours
             result = asyncio.run(_calibrate(spec, selection, options))
         store_calibration(store, selection, result)
     skipped = SkippedLabels(labels.open, selection.unjudged, labels.gone)
@@ -88,7 +88,7 @@ def certify_judge(**options: Any) -> int:
 
 
 def _judge_spec(options: Mapping[str, Any], selection: Found) -> TargetSpec:
-    """The judge, named as a run of the same suite names it, so that both have the same digest."""
+    """Returns the judge, resolved as in a run of the same suite, so that both have the same digest."""
     names = Names(os.environ)
     if len(selection.runs) == 1:
         names = names.near(selection.runs[0].suite.folder)
@@ -120,7 +120,7 @@ async def _calibrate(spec: TargetSpec, selection: Found, options: Mapping[str, A
 
 
 def _stop_on_interrupt(calibration: Calibrating, progress: Progress) -> None:
-    """Lets the first Ctrl-C stop further calls, and the second one everything."""
+    """Makes the first Ctrl-C stop further calls, and the second one stop at once."""
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -133,7 +133,7 @@ def _stop_on_interrupt(calibration: Calibrating, progress: Progress) -> None:
 
 
 def _describe_plan(targets: Reach, spec: TargetSpec, answers: int, total: int) -> str:
-    """Returns a line on the calls that are about to be made, and their price where it is known."""
+    """Describes the planned calls, with their price if it is known."""
     price = targets.price(spec)
     at = "; its price is not known"
     if price is not None:
@@ -144,7 +144,7 @@ def _describe_plan(targets: Reach, spec: TargetSpec, answers: int, total: int) -
 
 
 def _report_progress(total: int) -> Callable[[int, Spent], None]:
-    """Returns a callback that prints progress and cost on stderr where the calibration takes long."""
+    """Returns a callback that prints progress and cost to stderr if the calibration takes long."""
     pace = Pace()
 
     def report(count: int, usage: Spent) -> None:
@@ -187,7 +187,7 @@ def _lines(result: Calibrated, skipped: SkippedLabels) -> Iterator[str]:
 
 
 def _describe_skipped(result: Calibrated, skipped: SkippedLabels) -> Iterator[str]:
-    """Yields what was left out."""
+    """Yields a line for each kind of answer that was left out."""
     if result.left:
         yield f"Stopped before all replies were in: {counted(result.left, 'answer')}."
     if result.divided:

@@ -1,4 +1,4 @@
-"""Prints and writes certificates of all kinds: lines, JSON, Markdown and badge; and opens their targets."""
+"""Prints and writes certificates as text, JSON, Markdown and badge, and opens their targets."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 
 class Certificate(Struct, frozen=True, kw_only=True):
-    """One certificate in all of its forms."""
+    """A certificate in all formats."""
 
     lines: Callable[[], Iterable[str]]
     """For a terminal."""
     data: Mapping[str, Any]
     markdown: Callable[[str | None, str | None], Iterable[str]]
-    """Takes the Markdown of the badge, if one is written, and the path of the bundle, if there is one."""
+    """Takes the Markdown of the badge and the path of the bundle; either may be None."""
     badge: Callable[[str | None], Badge]
     """Takes the address that it links to."""
 
 
 def reach_of(options: Mapping[str, Any], progress: Progress) -> Reach:
-    """Returns what opens a target or a judge, with the command's flags.
+    """Returns a target pool with the settings of the command's flags.
 
     Args:
         options: the parameters of the command.
@@ -61,7 +61,7 @@ def reach_of(options: Mapping[str, Any], progress: Progress) -> Reach:
 
 
 def check_outside(outputs: Sequence[str], bundle: Path) -> None:
-    """Refuses files that would become part of a bundle, which then is none any more.
+    """Refuses output files inside a bundle, which would make it invalid.
 
     Raises:
         UsageError: there is one.
@@ -74,7 +74,7 @@ def check_outside(outputs: Sequence[str], bundle: Path) -> None:
 
 
 def check_url(url: str | None) -> None:
-    """Refuses a link that does more than lead somewhere, such as one that begins with `javascript:`.
+    """Refuses links other than URLs and paths, such as `javascript:`.
 
     Raises:
         UsageError: it is neither an address of http or https, nor a path.
@@ -85,7 +85,7 @@ def check_url(url: str | None) -> None:
         scheme = urlsplit(url.strip()).scheme
     except ValueError:
         scheme = "none"
-    # What cannot be seen is left out of a badge, and could hide a scheme from `urlsplit` until then.
+    # Badges drop invisible characters, which could hide a scheme from `urlsplit`.
     if scheme not in ("http", "https", "") or not url.strip() or not url.isprintable():
         raise UsageError(f"--url {url!r}: give an address that begins with https:// or http://, or a path.")
 
@@ -99,15 +99,15 @@ def write_certificate(
     bundle: Path | None = None,
     code: ExitCode = ExitCode.OK,
 ) -> None:
-    """Prints a certificate, and writes each file in the form that its ending says; older files are replaced.
+    """Prints a certificate and writes the output files in the format of their endings, replacing old ones.
 
     Args:
         certificate: the certificate.
         outputs: the files.
-        as_json: whether the data are printed, and not the lines.
-        url: where badges lead; else to the bundle.
-        bundle: where the bundle is, if there is one.
-        code: what the command ends with.
+        as_json: print the data as JSON instead of the lines.
+        url: the link target of badges; None for the bundle.
+        bundle: the path of the bundle, if any.
+        code: the exit code, for the JSON.
 
     Raises:
         UsageError: a file cannot be written.

@@ -41,8 +41,8 @@ def certify_run(**options: Any) -> int:
                 raise UsageError(f"{word!r} is a bundle already. Leave {flag} out.")
         check_outside(options["outputs"], Path(word))
         with _open_store_if_any(options["store"]) as store:
-            certified = _certify(Path(word), options, store)
-        _write(certified, options, Path(word))
+            certificate = _certify(Path(word), options, store)
+        _write(certificate, options, Path(word))
     else:
         _certify_stored(word, options)
     return ExitCode.OK
@@ -55,7 +55,7 @@ def _certify_stored(word: str, options: dict[str, Any]) -> None:
         run = store.run(word)
         check_finished(store, run)
         path = _bundle_path(run, options)
-        stays = path is not None
+        is_kept = path is not None
         if path is None:
             path = Path(stack.enter_context(TemporaryDirectory(prefix="proctor-"))) / name_of(
                 run.id, public=False
@@ -63,16 +63,16 @@ def _certify_stored(word: str, options: dict[str, Any]) -> None:
         check_outside(options["outputs"], path)
         key = None if options["no_sign"] else own_key(options["sign_key"], keys_path(options["keys"]))
         with bundle_of(store, run, path, key, echo_err):
-            certified = _certify(path, options, store)
-        looks = looked_at(store, run, certified, stays=stays)
-        certified = replace(certified, looks=looks, bundle=certified.bundle if stays else None)
-    if stays and shows_held_out(run, certified.statement):
+            certificate = _certify(path, options, store)
+        looks = looked_at(store, run, certificate, stays=is_kept)
+        certificate = replace(certificate, looks=looks, bundle=certificate.bundle if is_kept else None)
+    if is_kept and shows_held_out(run, certificate.statement):
         echo_err(f"{path} has everything that is held out. For the public: proctor attest {run.id} --public")
-    _write(certified, options, path if stays else None)
+    _write(certificate, options, path if is_kept else None)
 
 
 def _bundle_path(run: Run, options: dict[str, Any]) -> Path | None:
-    """Returns the bundle's path: the user's, else beside the certificate; None where none is kept."""
+    """Returns the path of the bundle: `--bundle`, else beside the certificate; None if it is not kept."""
     if options["bundle"]:
         return Path(options["bundle"])
     if not options["outputs"]:
@@ -89,13 +89,13 @@ def _certify(path: Path, options: dict[str, Any], store: Store | None) -> Certif
     return certify_bundle(path, keys, terms, force=options["force"], store=store, notify=echo_err)
 
 
-def _write(certified: Certified, options: dict[str, Any], bundle: Path | None) -> None:
+def _write(certificate: Certified, options: dict[str, Any], bundle: Path | None) -> None:
     write_certificate(
         Certificate(
-            lines=lambda: of_run.lines(certified),
-            data=of_run.data(certified),
-            markdown=lambda badge, path: of_run.markdown(certified, badge, path),
-            badge=lambda link: of_run.badge_of(certified, link),
+            lines=lambda: of_run.lines(certificate),
+            data=of_run.data(certificate),
+            markdown=lambda badge, path: of_run.markdown(certificate, badge, path),
+            badge=lambda link: of_run.badge_of(certificate, link),
         ),
         options["outputs"],
         as_json=options["as_json"],
@@ -106,7 +106,7 @@ def _write(certified: Certified, options: dict[str, Any], bundle: Path | None) -
 
 @contextmanager
 def _open_store_if_any(option: str | None) -> Iterator[Store | None]:
-    """The store, if there is one: a bundle needs none."""
+    """Opens the store if it exists; bundles can be certified without one."""
     if not store_location(option).exists():
         yield None
         return

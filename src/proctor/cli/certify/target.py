@@ -35,10 +35,10 @@ def certify_target(**options: Any) -> int:
     check_outputs(options["outputs"], charts=False)
     check_url(options["url"])
     spec = Names(os.environ).spec(options["target"], Params(), judged=False)
-    # Random, so that no model can be trained for it, and printed, so that everybody can repeat it.
+    # Random, so that no model can be trained on it; printed, so that everybody can repeat it.
     seed = options["seed"] if options["seed"] is not None else int.from_bytes(os.urandom(4))
     longest_s = options["max_latency_s"] or LATENCY_S
-    with redirect_stdout(sys.stderr):  # what a function of the user's prints is no part of a certificate
+    with redirect_stdout(sys.stderr):  # output of user-defined functions must not mix with ours
         report = asyncio.run(_check(spec, seed, longest_s, options))
     write_certificate(
         Certificate(

@@ -19,7 +19,7 @@ from proctor.reports.formatting import interval, percent
 from proctor.safe_text import one_line
 
 FOLDER, PUBLIC = ".bundle", ".public.bundle"
-"""What follows a run's id in the name of its bundle."""
+"""Suffixes of a bundle's name after the id of its run."""
 
 
 def name_of(run_id: str, *, public: bool) -> str:
@@ -28,10 +28,10 @@ def name_of(run_id: str, *, public: bool) -> str:
 
 
 def own_key(name: str | None, folder: Path) -> SigningKey:
-    """Return the key of that name, or the user's own, which is made now if there is none.
+    """Returns the key of that name; without a name, the user's own, which is created if needed.
 
     Raises:
-        UsageError: it cannot be had, or `cryptography` is missing.
+        UsageError: it does not exist or cannot be read, or `cryptography` is missing.
     """
     key = signing_key(folder, name)
     if key.made:
@@ -149,7 +149,7 @@ def _countersign(path: str, options: dict[str, Any]) -> None:
 
 
 def _lines(path: Path, what: str, statement: Statement, signed_by: tuple[str, ...]) -> Iterator[str]:
-    """Yields what was written, for people."""
+    """Yields the lines that a terminal shows."""
     title = " ".join(filter(None, (statement.suite.name, statement.suite.version)))
     yield one_line(f"{path}: {what} of run {statement.run}, {title} on {statement.target.name}")
     for split, claim in sorted(statement.claims.items()):

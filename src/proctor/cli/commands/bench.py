@@ -73,7 +73,7 @@ def _read(path: str) -> Bench:
 
 
 def _labelled(benches: dict[str, Bench], by: str | None) -> Labelled:
-    """The statistics of each file, or of each group of its calls."""
+    """Returns the statistics of each file, or of each group of its calls, with labels."""
     labels = labels_of(benches)
     if by is None:
         return [(label, bench.statistics()) for label, bench in zip(labels, benches.values(), strict=True)]
@@ -154,7 +154,7 @@ def _files(benches: dict[str, Bench]) -> Table:
 
 
 def _tables(labelled: Labelled) -> Iterator[Table]:
-    """One table of all metrics; or where things are compared one for each metric."""
+    """Yields one table of all metrics, or one for each metric if several files or groups are compared."""
     from proctor.eval.bench.tables import cells, columns, names_of
 
     head = columns(labelled)

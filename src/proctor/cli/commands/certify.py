@@ -39,15 +39,15 @@ _SECTIONS = {
 
 
 def _takers(option: click.Parameter) -> tuple[str, ...]:
-    """Returns the kinds of certificate that take an option; none for one that all take."""
+    """Returns the kinds of certificate that take an option; empty if all do."""
     return tuple(kind for kind, names in _ONLY.items() if option.name in names)
 
 
 class _InSections(click.Command):
-    """A command whose help has its options by what they are for."""
+    """A command whose help groups options by kind of certificate."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options."""
+        """Writes the options in sections."""
         for takers, heading in _SECTIONS.items():
             options = (option for option in self.get_params(ctx) if isinstance(option, click.Option))
             records = [option.get_help_record(ctx) for option in options if _takers(option) == takers]
@@ -150,7 +150,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
 
 def _kind(options: dict[str, Any]) -> str:
-    """Return the kind of certificate: `run`, `target` or `judge`.
+    """Returns the kind of certificate: `run`, `target` or `judge`.
 
     Raises:
         UsageError: nothing is named, or more than one thing.
@@ -168,7 +168,7 @@ def _kind(options: dict[str, Any]) -> str:
 
 
 def _check_options(kind: str, ctx: click.Context) -> None:
-    """Refuse options that would have no effect.
+    """Refuses options that would have no effect.
 
     Raises:
         UsageError: there is one.

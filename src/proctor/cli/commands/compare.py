@@ -118,7 +118,7 @@ def _compare(words: Sequence[str], store: str | None, rule: Rule | None, options
 
 
 def _print_and_write(report: Compared, outputs: Sequence[str], options: dict[str, Any]) -> None:
-    """Print the comparison, and write each file in the form that its ending says."""
+    """Prints the comparison, and writes each file in the format of its ending."""
     from proctor.reports.comparison.text import lines
 
     as_json = _json(report) if options["as_json"] else ""

@@ -92,7 +92,7 @@ def _print_suite(result: Converted, to: str) -> None:
 
 
 def _moved_warning(source: OpenedSuite, path: str, folder: Path) -> list[Problem]:
-    """A warning where paths of the suite's cases begin in another folder than before."""
+    """Returns a warning if relative paths of the cases now start in another folder."""
     before = source.suite.folder
     if not before or Path(before).resolve() == folder.resolve():
         return []

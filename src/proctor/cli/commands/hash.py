@@ -39,7 +39,7 @@ def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> N
             name = dialect or dialect_of(source)
             load_result = load_source(source, dialect=name)
             published_hash = DIALECTS.get(name).published_hash(source)
-            if published_hash is not None:  # a file that is wrong has one too: a new version needs it
+            if published_hash is not None:  # even invalid files have one, to publish a new version
                 show([f"{published_hash}  {path}"])
                 continue
             if load_result.errors:

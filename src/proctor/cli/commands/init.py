@@ -22,7 +22,7 @@ _FILES = {
     ".github/workflows/drift.yml": "drift.yml",
     "drift.cron": "drift.cron",
 }
-"""Where each template goes. `PROJECT` in one stands for the folder, and `PROGRAM` for this program."""
+"""Templates by their destination; `PROJECT` in them is the folder, and `PROGRAM` this program."""
 
 
 @click.command("init")
@@ -67,5 +67,5 @@ def _program() -> str:
 
 
 def _for_cron(path: str) -> str:
-    """Returns the absolute path, quoted for a shell and for cron, where a bare `%` would end the command."""
+    """Returns the absolute path quoted for a shell and for cron, where a bare `%` ends the command."""
     return quote(str(Path(path).absolute())).replace("%", "\\%")

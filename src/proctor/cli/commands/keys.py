@@ -139,7 +139,7 @@ def distrust(key: str, keys: str | None) -> None:
 
 
 def _read_public_key(file: str) -> str:
-    """Read a file that should have a public key.
+    """Reads a file that should have a public key.
 
     Raises:
         UsageError: it is a bundle or a private key, or cannot be read.

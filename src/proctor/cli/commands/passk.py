@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from proctor.eval.passk.files import AnswerFile, Answers
 
 _MAX_NAMED = 5
-"""The most tasks that a warning names."""
+"""Maximum number of tasks that a warning names."""
 _FIRST_LINE_S = 2.0
 _LINE_EVERY_S = 5.0
 
@@ -167,7 +167,7 @@ def _warn(path: str, tasks: Sequence[str] | Mapping[str, Any], singular: str, pl
 
 
 def _grade(files: Sequence[AnswerFile], workers: int, limits: Mapping[str, Any]) -> ExitCode:
-    """Grade completions in a sandbox; after Ctrl-C, those graded so far count.
+    """Grades completions in a sandbox; after Ctrl-C, those graded so far count.
 
     Raises:
         CannotScore: none of the answers of a file could be graded.
@@ -214,14 +214,14 @@ class Progress:
         Args:
             path: the file.
             total: how many completions it has.
-            patience_s: nothing is said before so many seconds.
+            patience_s: the delay before the first line.
         """
         self._path, self._total = path, total
         self._count = self._passed = 0
         self._next = monotonic() + patience_s
 
     def __call__(self, passed: bool | None) -> None:
-        """One more is graded."""
+        """Counts one more graded completion."""
         self._count += 1
         self._passed += bool(passed)
         if monotonic() >= self._next:
@@ -244,12 +244,12 @@ def _columns(files: Sequence[AnswerFile], requested_ks: Sequence[int] | None) ->
 
 
 def _default_ks(fewest: Sequence[int]) -> list[int]:
-    """1, 5 and 10, and where there are fewer answers all of them."""
+    """Returns 1, 5 and 10 as far as there are answers, and the number of answers where it is below 10."""
     return sorted({1, *(k for k in (5, 10) if k <= max(fewest)), *(few for few in fewest if 0 < few < 10)})
 
 
 def _check_ks(files: Sequence[AnswerFile], ks: Sequence[int] | None) -> None:
-    """Refuse, before anything is graded, ks that no file has enough answers for.
+    """Refuses, before anything is graded, values of k for which no file has enough answers.
 
     Raises:
         UsageError: no file has enough answers for any of them.

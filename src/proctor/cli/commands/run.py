@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from proctor.cli.attest_after_run import RunAttester
 
 _OPTIONAL_VALUES = {"--resume": "", "--keep-workspaces": "all", "--attest": ""}
-"""Flags whose value may be left out, and what that stands for."""
+"""Flags whose value may be left out, with the value that they then have."""
 _BEHIND = "proctor.behind"
-"""The key in the context's `meta` for the words right behind such flags, each with its flag."""
+"""The key in the context's `meta` for the words that follow such flags, each with its flag."""
 
 
 class _RunCommand(ConfigDefaultsCommand):
-    """Knows which flags take a value only with `=`, so that `--resume SUITE` names a suite."""
+    """Flags with optional values take them only with `=`, so that `--resume SUITE` names a suite."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         plain = [f"{word}={_OPTIONAL_VALUES[word]}" if word in _OPTIONAL_VALUES else word for word in args]
@@ -40,7 +40,7 @@ _SETTINGS = (
     "max_answer_bytes",
     *("judge_repeats", "judge_rule", "cache", "reuse", "budget_usd", "max_failures", "keep_workspaces"),
 )
-"""Flags whose values are those of `Settings`."""
+"""Parameters that are fields of `Settings`."""
 _SHARE = Number(0, 1)
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.argument("suite", nargs=-1),
@@ -265,7 +265,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
 
 def _run_attester(ctx: click.Context, options: dict[str, Any]) -> RunAttester | None:
-    """Returns what writes the bundles of the runs; None without --attest."""
+    """Returns the writer of bundles; None without --attest."""
     if options["attest"] is None:
         for name in ("public", "sign_key"):
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
@@ -295,7 +295,7 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
     if others and ctx.get_parameter_source("suite") is not command_line:
         suites = options[
             "more_suites"
-        ]  # the project's own suites are not meant where something else is named
+        ]  # the project's default suites do not apply if something else is named
     return Request(
         suites=suites,
         stored=options["saved"],
@@ -325,7 +325,7 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
 
 
 def _flags(ctx: click.Context) -> Iterator[str]:
-    """The long form of each flag of the command line."""
+    """Yields the long form of each flag given on the command line."""
     for param in ctx.command.params:
         if ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE:
             yield next((flag for flag in param.opts if flag.startswith("--")), "")

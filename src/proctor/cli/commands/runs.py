@@ -118,7 +118,7 @@ def _select_rows(
 ) -> Iterable[Row]:
     """Returns the trials of some cases, or of all; with `failures` only those that did not pass.
 
-    Failures of held-out cases show their pass rate, so they count as an access; the verdict of one does not.
+    The failures of a holdout reveal its pass rate and count as an access; the verdict of one case does not.
     """
     if cases:
         _record_accesses(store, run, cases, reveal=reveal)
@@ -133,10 +133,10 @@ def _select_rows(
 
 
 def _record_accesses(store: Store, run: Run, cases: Sequence[str], *, reveal: bool) -> None:
-    """Record the accesses to the holdout that showing these cases is.
+    """Records the holdout accesses that result from showing these cases.
 
     Raises:
-        UsageError: there is none of them.
+        UsageError: no case matches.
     """
     splits = {
         stored_trial.trial.case_id: stored_trial.trial.split
@@ -165,7 +165,7 @@ def _trial_lines(run: Run, rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _describe_origin(run: Run) -> Iterator[str]:
-    """Yields where the run was imported from, and where workspaces of it are."""
+    """Yields whether the run was imported, and where its workspaces are."""
     if run.imported is not None:
         yield f"Imported from a bundle that is {_STANDING_TEXTS[run.imported]}."
     folder = workspaces_folder(os.environ) / run.id
@@ -220,7 +220,7 @@ def export_labels(run: str, output: str | None, reveal: bool, store: str | None)
 
 
 def _run_with_labels(store: Store, word: str) -> Run | None:
-    """Returns the run that a word names; None for one that was deleted and has labels."""
+    """Returns the run that a word names; None if it was deleted and only its labels remain."""
     try:
         return store.run(word)
     except StoreError:

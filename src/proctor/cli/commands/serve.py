@@ -16,7 +16,7 @@ from proctor.errors import UsageError
 
 _PORT = 7357
 _MIN_LENGTH = 16
-"""Letters of a token that somebody chooses."""
+"""Minimum length of a token that the user chooses."""
 
 _FEW_FILES_WARNING = (
     "The server may open only {:,} files, too few for 1,000 live pages. Raise the hard limit to {:,} or "
@@ -96,7 +96,7 @@ def command(
         echo_err(_TYPED_TOKEN_WARNING)
     os.environ.pop("PROCTOR_TOKEN", None)  # no program that is started from here needs it
     store_address = _durable_address(store)
-    with open_store(store):  # makes it where there is none, and says now what is wrong with one that is there
+    with open_store(store):  # creates it if needed, and reports errors now
         project = Project(store_address, folder=Path.cwd(), config=load_cli_config(), token=token)
     socket_ = bind_socket(host, port, exactly=ctx.get_parameter_source("port") is not ParameterSource.DEFAULT)
     project.hosts = allowed_hosts(host, socket_.getsockname()[1], more_hosts)
@@ -133,10 +133,10 @@ def _durable_address(option: str | None) -> str:
 
 
 def _check_token(token: str | None, *, loopback: bool) -> str | None:
-    """The token that visitors must show.
+    """Returns the token for login; `random` makes one.
 
     Raises:
-        UsageError: there is none, and others reach this server; or it is easily guessed.
+        UsageError: there is none although others can reach the server; or it is too short.
     """
     if token == "random":
         return secrets.token_urlsafe(24)
@@ -155,7 +155,7 @@ def _check_token(token: str | None, *, loopback: bool) -> str | None:
 
 
 def _url_host(host: str) -> str:
-    """The host as an address has it."""
+    """Returns the host as it is written in a URL."""
     if host in ("0.0.0.0", "::"):  # noqa: S104  # compared with, not listened to
         return "localhost"
     return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -32,10 +32,10 @@ def command() -> None:
 
 
 def _store_files(address: str | None) -> StoreFiles:
-    """What can be done with the files of a store.
+    """Returns the operations on the files of a store.
 
     Raises:
-        UsageError: it has none.
+        UsageError: the store has no file.
     """
     location = store_location(address)
     if location.files is None:

@@ -185,7 +185,7 @@ def _is_version(word: str) -> bool:
 
 
 def _compare(suites: Suites, words: tuple[str, ...], *, as_json: bool, use_exit_code: bool) -> ExitCode:
-    """Prints how two suites differ; with `use_exit_code` the exit code is 1 where they do."""
+    """Prints how two suites differ; with `use_exit_code` the exit code is 1 if they do."""
     with suites.opened(words[0]) as old, suites.opened(words[1]) as new:
         _print_problems((*old.problems, *new.problems))
         difference = diff(old.suite, _cases(old), new.suite, _cases(new))
@@ -198,7 +198,7 @@ def _compare(suites: Suites, words: tuple[str, ...], *, as_json: bool, use_exit_
 
 
 def _display_name(opened_suite: OpenedSuite, word: str) -> str:
-    """A version of the store by its name, a file as the user gave it."""
+    """Returns how to call a suite: a stored version by its name, a file as the user gave it."""
     return (
         word if opened_suite.source is not None else f"{opened_suite.suite.name} {opened_suite.suite.version}"
     )
@@ -283,7 +283,7 @@ def _check_without_runs(versions: list[Kept]) -> None:
 
 
 def _find_version(store: Store, word: str) -> Suite:
-    """Find the version that a word names.
+    """Returns the version that a word names.
 
     Raises:
         UsageError: there is none.

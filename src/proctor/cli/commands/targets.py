@@ -90,8 +90,8 @@ def check(target: tuple[str, ...], timeout_s: float, max_answer_bytes: int) -> i
 
 
 def _find_spec(names: Names, word: str, params: Params) -> TargetSpec | SuiteError:
-    """Returns a target, or what is wrong with it, so that the others are still checked."""
-    names.names()  # a file that cannot be read is no matter of one target
+    """Returns a target, or its error, so that the others are still checked."""
+    names.names()  # raises if the file cannot be read, which affects all targets
     try:
         return names.spec(word, params)
     except SuiteError as error:
@@ -99,7 +99,7 @@ def _find_spec(names: Names, word: str, params: Params) -> TargetSpec | SuiteErr
 
 
 def _answer(spec: TargetSpec, timeout_s: float, max_answer_bytes: int) -> Output | ProctorError:
-    """What a target answers to one short question, or why it does not."""
+    """Sends one short prompt; returns the answer or the error."""
     prices_folder = store_location(None).folder
     try:
         prompt = Prompt(messages=_QUESTION, case_id=_find_case_id(spec))
@@ -110,6 +110,6 @@ def _answer(spec: TargetSpec, timeout_s: float, max_answer_bytes: int) -> Output
 
 
 def _find_case_id(spec: TargetSpec) -> str:
-    """A case that the target has an answer for: a recording and a script know only their own."""
+    """Returns the id of a case that the target can answer; recordings and scripts have only their own."""
     first_case = get_kind(spec).first_case
     return "check" if first_case is None else first_case(spec.model)

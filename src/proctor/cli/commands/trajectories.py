@@ -94,7 +94,7 @@ def _read(path: str, score_field: str, higher_is_better: bool) -> Trajectory:
 
 
 def _fields_of_numbers(path: str) -> list[str]:
-    """Fields of the iterations that could be the score, the most frequent first."""
+    """Returns numeric fields of the iterations, which could be the score, most frequent first."""
     from proctor.eval.jsonl_rows import objects_of
 
     counts: Counter[str] = Counter()
@@ -165,7 +165,7 @@ def _figures(trajectories: Sequence[Trajectory]) -> Iterator[list[str]]:
 
 
 def _curves(trajectories: Sequence[Trajectory]) -> tuple[list[str], list[str], list[str]]:
-    """The first best of each, its curve and its last; all curves are drawn on one scale."""
+    """Returns the first best scores, the curves and the last best scores; all curves share a scale."""
     bests = [
         [score for score in trajectory.cumulative_best() if isfinite(score)] for trajectory in trajectories
     ]
@@ -178,7 +178,7 @@ def _curves(trajectories: Sequence[Trajectory]) -> tuple[list[str], list[str], l
 
 
 def _curve(scores: Sequence[float], low: float, high: float) -> str:
-    """Scores as a row of blocks, the highest score as the highest block; long rows are thinned."""
+    """Draws scores as a row of blocks of matching height; long rows are thinned."""
     count = min(_MAX_CURVE_WIDTH, len(scores))
     thinned = (scores[(step + 1) * len(scores) // count - 1] for step in range(count))
     span = high - low

@@ -21,10 +21,10 @@ from proctor.services.suites.validate import Checked, check, files_of
 
 
 class _CommandWithFileList(ConfigDefaultsCommand):
-    """A command whose `--against` takes all words up to the next flag, as a shell writes a glob out."""
+    """A command whose `--against` takes all words up to the next flag, as a shell expands a glob."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does, with the flag before each of its files."""
+        """Parses arguments, with the flag repeated before each of its files."""
         return super().parse_args(ctx, _spread(args, "--against"))
 
 

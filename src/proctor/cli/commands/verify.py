@@ -70,7 +70,7 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
 
 
 _MAX_LINE_LENGTH = 400
-"""The most characters of a line that lists what a bundle may have any number of."""
+"""Maximum length of a line that lists parts of a bundle."""
 _RELEVANT_SETTINGS = ("repeats", "min_pass_rate", "allow_errors", "judge_repeats", "judge_rule")
 _DEFAULTS = {
     "repeats_rule": "each",
@@ -79,7 +79,7 @@ _DEFAULTS = {
     "judge_rule": "majority",
     "split": "all",
 }
-"""Values that are not printed."""
+"""Default values, which are not printed."""
 _STANDING_TEXTS = {
     "unknown": "signed by an unknown key",
     "unsigned": "unsigned",
@@ -97,7 +97,7 @@ def _code(error: ProctorError) -> str:
     return "bundle" if isinstance(error, BundleError) else "usage"
 
 
-# --- for people --------------------------------------------------------------------------------------------
+# --- text --------------------------------------------------------------------------------------------------
 
 
 def _lines(verification: Verified | VerifiedProof) -> Iterator[str]:
@@ -145,11 +145,11 @@ def _proof_lines(verification: VerifiedProof) -> Iterator[str]:
     yield from _describe_signatures(verification.standing, verification.signatures)
 
 
-def _open_question(standing: Standing) -> Iterator[str]:
-    """Yields one line on what a missing signature leaves open."""
-    if standing != "trusted":
+def _open_question(status: Standing) -> Iterator[str]:
+    """Yields a line on what a missing trusted signature leaves open."""
+    if status != "trusted":
         yield (
-            f"{_STANDING_TEXTS[standing].capitalize()}: anyone could have made all of it, so nothing shows "
+            f"{_STANDING_TEXTS[status].capitalize()}: anyone could have made all of it, so nothing shows "
             "whether this target gave these answers, or when."
         )
 
@@ -165,7 +165,7 @@ def _describe_run(statement: Statement) -> Iterator[str]:
 
 
 def _describe_cases(verification: Verified) -> str:
-    """Returns how many cases were run, and every setting that decides which, and when they pass."""
+    """Returns how many cases were run, with the settings that select them and decide when they pass."""
     run, case_count = verification.run, verification.statement.claims["all"].cases
     settings, suite, rule = run.settings, run.suite, run.suite.split_rule
     rules = [] if rule is None else [f"held out {rule.ratio:g} by {rule.method}, seed {rule.seed}"]
@@ -183,7 +183,7 @@ def _describe_cases(verification: Verified) -> str:
 
 
 def _describe_sources(verification: Verified) -> Iterator[str]:
-    """Whose answers and judgments were not made by the target in this run."""
+    """Yields the sources of reused answers, and the judges."""
     if verification.taken_over:
         origin = (
             "earlier runs"
@@ -211,20 +211,20 @@ def _describe_looks(statement: Statement) -> str:
     )
 
 
-def _describe_signatures(standing: Standing, signatures: tuple[CheckedSignature, ...]) -> Iterator[str]:
+def _describe_signatures(status: Standing, signatures: tuple[CheckedSignature, ...]) -> Iterator[str]:
     for signature in sorted(
         signatures, key=lambda signature: signature.name is not None
-    ):  # what decides stands last
+    ):  # trusted ones last
         if signature.name is not None:
             yield f"signature  signed by a trusted key ({one_line(signature.name)}, {signature.id})"
         else:
             warning = "consistent, but anybody could have made this key"
             yield f"signature  signed by an unknown key ({signature.id}): {warning}"
-    if standing == "unsigned":
+    if status == "unsigned":
         yield "signature  unsigned: consistent, but anyone could have made it"
 
 
-# --- for programs ------------------------------------------------------------------------------------------
+# --- JSON --------------------------------------------------------------------------------------------------
 
 
 def _row(verification: Verified | VerifiedProof) -> dict[str, Any]:

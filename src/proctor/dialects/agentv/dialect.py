@@ -1,8 +1,8 @@
-"""Dialect agentv: evaluation files for agents, in YAML or JSON Lines, to a suite.
+"""Dialect agentv: evaluation files for agents, in YAML or JSON Lines.
 
-A suite has tests and what all of them share: messages before the input, assertions behind their own, a
-workspace. The documented meaning counts. Nothing is left out: what is unknown or incomplete is an error, what
-is known and does nothing here is kept and told once a file.
+A suite has tests and what all of them share: messages before the input, assertions after their own, a
+workspace. The documented meaning counts. Nothing is dropped silently: unknown or incomplete fields are
+errors; known fields without an effect are kept, with one warning per file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TESTS: Final = re.compile(rf"^(\{{\s*)?[\"']?({'|'.join(TESTS)})[\"']?[ \t]*:".
 
 
 class AgentV(Dialect):
-    """The dialect."""
+    """Reads AgentV evaluation files."""
 
     endings = (*YAML, ".jsonl", ".ndjson", ".json")
     pass_rule = PassRule(threshold=1.0)
@@ -44,7 +44,7 @@ class AgentV(Dialect):
     written_form = "YAML"
 
     def recognises(self, head: Head) -> str | None:
-        """A field that only this dialect has, in a row or above the tests, or YAML that nothing else is."""
+        """Recognises a field that only this dialect has, or YAML with fields of a suite."""
         names = {name for row in head.rows for name in row}
         if is_of_promptfoo(head) or is_of_evals_registry(head) or is_of_agent_skills(head):
             return None
@@ -56,8 +56,8 @@ class AgentV(Dialect):
         return "it is YAML with fields of a suite" if _has_suite_fields(head, names) else None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
-        """The header, the cases in file order, and every problem where it is met."""
-        from proctor.dialects.agentv.read.document import suite_of  # most runs are of another dialect
+        """Yields the header, the cases in file order, and each problem where it occurs."""
+        from proctor.dialects.agentv.read.document import suite_of  # most runs use another dialect
 
         reported_keys: set[tuple[str, str, str]] = set()
         for item in suite_of(source):
@@ -69,12 +69,12 @@ class AgentV(Dialect):
             yield item
 
     def may_be_suite(self, source: Source) -> bool:
-        """JSON Lines, or YAML with tests; any other YAML may be of any program."""
+        """Returns False for YAML without a field of tests, which may belong to any program."""
         return not source.path.lower().endswith(YAML) or _TESTS.search(whole(source)) is not None
 
     def assertion_types(self) -> Collection[str]:
-        """The types of the format's assertions."""
-        from proctor.dialects.agentv.read.assertions import TYPES  # most runs are of another dialect
+        """Returns the types of the format's assertions."""
+        from proctor.dialects.agentv.read.assertions import TYPES  # most runs use another dialect
 
         return TYPES
 
@@ -83,7 +83,7 @@ def _has_suite_fields(head: Head, names: set[str]) -> bool:
     """Whether YAML may be a suite whose tests are missing: at least half of its fields are a suite's."""
     if not head.path.lower().endswith(YAML) or kind_of_yaml(head) is not None:
         return False
-    from proctor.dialects.agentv.read.suite import SUITE, WITHOUT_EFFECT  # most runs are of another dialect
+    from proctor.dialects.agentv.read.suite import SUITE, WITHOUT_EFFECT  # most runs use another dialect
 
     suite_fields = names & {*SUITE, *WITHOUT_EFFECT, "targets"}
     return 2 * len(suite_fields) >= len(names)

@@ -1,8 +1,4 @@
-"""What every part of the dialect agentv shares while one suite is read.
-
-Old names of fields, `${{ NAME }}` in what steers the reading, and the folder that files are looked for in. It
-knows neither tests nor messages.
-"""
+"""Helpers for reading agentv suites: old field names, `${{ NAME }}` references, and folders of files."""
 
 from __future__ import annotations
 
@@ -26,11 +22,11 @@ _SCALARS: Final = frozenset(
         *("budget_usd", "budgetUsd", "total_budget_usd", "totalBudgetUsd", "timeout_ms", "ancestor", "depth"),
     )
 )
-"""Fields that a number or a truth value stands in."""
+"""Fields that hold a number or a boolean."""
 _AGAIN: Final = frozenset(("assert",))
-"""Old names that a later version has again."""
+"""Old names that a later version reintroduced."""
 PROSE: Final = frozenset(("description",))
-"""Fields of any object that are for readers: what they say is sent to nobody and names no variable."""
+"""Fields of any object that are only for readers: they are not sent, and use no variables."""
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
@@ -38,7 +34,7 @@ _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 def named(fields: Fields, name: str, *aliases: str) -> str:
-    """Returns the name under which a field is written; warns of an old one, and two are an error."""
+    """Returns the name under which a field is written. Warns about an old name; two names are an error."""
     spellings = [spelling for spelling in (name, *aliases) if spelling in fields]
     for other in spellings[1:]:
         fields.take(other)
@@ -54,14 +50,14 @@ def named(fields: Fields, name: str, *aliases: str) -> str:
 
 
 def finish(fields: Fields, allowed: Sequence[str]) -> None:
-    """Notes the remaining fields of an object as unknown, except `description`, which nothing reads."""
+    """Notes the remaining fields as unknown, except `description`, which is ignored."""
     fields.forgive_null("description")
     fields.text("description")
     fields.finish(allowed)
 
 
 def texts_of(fields: Fields, name: str) -> tuple[str, ...]:
-    """Takes the texts of a list; anything else is an error and left out."""
+    """Reads a list of texts; other items are errors and left out."""
     return tuple([text for text in fields.texts(name) if isinstance(text, str)])
 
 
@@ -69,9 +65,9 @@ def texts_of(fields: Fields, name: str) -> tuple[str, ...]:
 
 
 def resolved(value: Any, source: Source, notes: Notes, field: str, keep: Collection[str] = ()) -> Any:
-    """A value with every reference filled in, but for those inside fields to keep; an unset one is an error.
+    """Fills in the references in a value, except in the fields to keep; an unset variable is an error.
 
-    Where a number or a truth value is wanted, a text that is one reference alone becomes one.
+    In a field for a number or boolean, a text that is a single reference becomes one.
     """
     if not _refers(value):
         return value
@@ -89,7 +85,7 @@ def resolved(value: Any, source: Source, notes: Notes, field: str, keep: Collect
 
 
 def resolved_row(row: dict[str, Any], names: Iterable[str], source: Source, notes: Notes) -> dict[str, Any]:
-    """The object with the references in these fields filled in."""
+    """Returns the object with the references in these fields filled in."""
     referring = [name for name in names if _refers(row.get(name))]
     if not referring:
         return row
@@ -114,12 +110,12 @@ def unset(name: str, notes: Notes, field: str, line: int | None = None) -> None:
 
 
 def folder_of(path: str) -> str:
-    """The folder of a file, both relative to the suite's; empty for that folder itself."""
+    """Returns the folder of a file, relative to the suite's folder; empty for that folder itself."""
     return dirname(path)
 
 
 def inside(source: Source, folder: str) -> Source:
-    """The same suite, with files looked for in that folder first; it is relative to the suite's."""
+    """Returns the suite with files looked for in the given folder first, a path relative to the suite's."""
     find = source.find
 
     def nearest(reference: str) -> Found | None:
@@ -132,14 +128,14 @@ def inside(source: Source, folder: str) -> Source:
 
 
 def as_scalar(text: str) -> Any:
-    """A truth value or a number where the text is one as JSON writes it, else the text."""
+    """Returns the boolean or number that a text is in JSON, or the text itself."""
     if text in ("true", "false") or _NUMBER.fullmatch(text):
         return decode(text, object)
     return text
 
 
 def snake_case(row: dict[str, Any]) -> dict[str, Any]:
-    """The object with names such as `skipDefaults` as `skip_defaults`; a name that is there stays."""
+    """Renames fields such as `skipDefaults` to `skip_defaults`, unless the new name is present."""
     if not any(_CAPITAL.search(name) for name in row):
         return row
     new_names = {name: _CAPITAL.sub(r"_\1", name).lower() for name in row}
@@ -154,7 +150,7 @@ def snake_case(row: dict[str, Any]) -> dict[str, Any]:
 def place_of(
     value: Any, variable: str, field: str = "", line: int | None = None
 ) -> tuple[str, int | None] | None:
-    """The field that first names an environment variable, and its line where that is known."""
+    """Returns the first field that uses an environment variable, and its line if known."""
     if isinstance(value, str):
         return (field, line) if variable in REFERENCE.findall(value) else None
     children: Iterable[tuple[str, Any, int | None]] = ()

@@ -1,9 +1,9 @@
-"""Names that recognising a suite of the dialect and reading it share."""
+"""Names shared by recognising and reading suites of the dialect."""
 
 from __future__ import annotations
 
 from typing import Final
 
 TESTS: Final = ("tests", "eval_cases", "evalcases")
-"""The names of the field with the tests; all but the first are old."""
+"""The names of the field with the tests; all but the first are deprecated."""
 YAML: Final = (".yaml", ".yml")

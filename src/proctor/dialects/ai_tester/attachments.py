@@ -1,6 +1,6 @@
-"""The files around Markdown tests: attachments, schemas and tools; each is read once a suite.
+"""The files used by Markdown tests: attachments, schemas and tools. Each is read once per suite.
 
-Where folders with prompts, schemas and tools are looked for is said here for all three.
+The search for folders of prompts, schemas and tools is here, too.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ TEXTS: Final = (
     *(".txt", ".md", ".yaml", ".yml", ".json", ".csv", ".tsv"),
     *(".html", ".xml", ".css", ".js", ".jsx", ".ts", ".tsx"),
 )
-"""Endings of files that are attached as texts."""
+"""Endings of files that are attached as text."""
 UNREADABLE: Final = "The file cannot be read. May you read it, and does it lead anywhere if it is a link?"
 
 _FILE: Final = re.compile(r"`\{\{\s*_file:([^{}\n]*)\}\}`|\{\{\s*_file:([^{}\n]*)\}\}")
 _DEFINITIONS: Final = (".yaml", ".yml", ".json")
 _ABOVE: Final = 2
-"""How many folders above the suite's are looked into where there is no repository."""
+"""How many folders above the suite's are searched if it is in no repository."""
 
 
 # --- folders -----------------------------------------------------------------------------------------------
 
 
 def nearest(source: Source, folders: tuple[str, ...]) -> list[str]:
-    """The files in the folders of these names, in the suite's folder or in the nearest above that has any.
+    """Returns the files in folders of these names, in the suite's folder or the nearest one above it.
 
-    It looks as far up as the folder of the suite's repository.
+    The search ends at the root of the suite's repository.
     """
     up = ""
     for _ in range(_levels_above(source) + 1):
@@ -65,7 +65,7 @@ def nearest(source: Source, folders: tuple[str, ...]) -> list[str]:
 
 
 def _levels_above(source: Source) -> int:
-    """How many folders above the suite's may be looked into."""
+    """Returns how many folders above the suite's may be searched."""
     depth = len(PurePosixPath(source.folder.replace("\\", "/")).parts) or _ABOVE
     for level in range(depth):
         up = "../" * level
@@ -75,7 +75,7 @@ def _levels_above(source: Source) -> int:
 
 
 def is_readme(path: str) -> bool:
-    """Whether a file is a README, so that it is neither a test nor a prompt."""
+    """Whether a file is a README, which is neither a test nor a prompt."""
     return basename(path).lower() == "readme.md"
 
 
@@ -83,16 +83,16 @@ def is_readme(path: str) -> bool:
 
 
 class Library:
-    """What the tests of one suite refer to besides prompts."""
+    """The attachments, schemas and tools that the tests of a suite use."""
 
     def __init__(self, source: Source) -> None:
-        """Reads no file; each is read when a test first refers to it."""
+        """Reads no file yet; each is read when a test first uses it."""
         self._source = source
         self._attachments: dict[str, Attachment | Problem] = {}
         self._schemas: _Definitions | None = None
         self._tools: _Definitions | None = None
         self.attached: set[str] = set()
-        """The paths of all files that were attached, relative to the suite's folder."""
+        """The paths of all attached files, relative to the suite's folder."""
         self._problems: list[Problem] = []
 
     def take_problems(self) -> list[Problem]:
@@ -103,9 +103,9 @@ class Library:
     # --- attachments ---
 
     def with_files(self, message: Message, notes: Notes, line: int) -> Message:
-        """A message whose text names files, with these in their places.
+        """Returns a message with the files that its text names inserted at their places.
 
-        Where one stands in a line with other text, the text around all of them keeps its white space.
+        If one is on a line with other text, the text around all of them keeps its white space.
         """
         text = message.content
         inline = any(_is_in_text(text, match) for match in _FILE.finditer(text))
@@ -137,7 +137,7 @@ class Library:
         return None
 
     def _read(self, path: str) -> Attachment | Problem:
-        """A file with its content, or what is wrong with it."""
+        """Reads an attached file, or returns the problem with it."""
         ending = splitext(path.replace("\\", "/"))[1].lower()
         if ending not in (*IMAGES, *DOCUMENTS, *TEXTS):
             endings = ", ".join((*TEXTS, *IMAGES, *DOCUMENTS))
@@ -168,7 +168,7 @@ class Library:
     # --- schemas and tools ---
 
     def schema(self, fields: Fields, name: str) -> dict[str, Any] | None:
-        """The JSON schema whose id stands in a field; None and an error where there is none."""
+        """Returns the JSON schema with the id in a field, or None and an error."""
         schema_id = fields.required_text(name)
         if not schema_id:
             return None
@@ -179,7 +179,7 @@ class Library:
         return parameters
 
     def tools(self, fields: Fields, name: str) -> tuple[Tool, ...]:
-        """The tools whose ids stand in a field; an error for each that there is not."""
+        """Returns the tools with the ids in a field; an unknown id is an error."""
         tool_ids = fields.texts(name)
         if not tool_ids and not fields.notes.noted(name):
             fields.error("empty-list", name, "names no tool. Name some, or remove the field.")
@@ -201,14 +201,14 @@ class Library:
 
 
 def _is_in_text(text: str, match: re.Match[str]) -> bool:
-    """Whether text stands beside a file's name in its line; another file's name is none."""
+    """Whether other text, not counting further files, is on the line of a file placeholder."""
     end = text.find("\n", match.end())
     line = text[text.rfind("\n", 0, match.start()) + 1 : len(text) if end < 0 else end]
     return bool(_FILE.sub("", line).strip())
 
 
 def refers(text: str) -> bool:
-    """Whether a text names a file that is to be attached."""
+    """Whether a text contains a placeholder for a file."""
     return "{{" in text and _FILE.search(text) is not None
 
 
@@ -218,11 +218,11 @@ def refers(text: str) -> bool:
 class _Definition(Struct, frozen=True):
     path: str
     value: Any
-    """None where something is wrong with it; its problem is noted."""
+    """None if the definition is invalid; its problem is noted."""
 
 
 class _Definitions:
-    """The schemas or the tools around a suite, by their ids."""
+    """The schemas or the tools available to a suite, by id."""
 
     def __init__(self, source: Source, folders: tuple[str, ...], make: Callable[[Fields], Any]) -> None:
         self._folders = " or ".join(f"`{name}/`" for name in folders)
@@ -245,7 +245,7 @@ class _Definitions:
         self.problems += notes.problems
 
     def get(self, definition_id: str, fields: Fields, name: str) -> Any:
-        """Returns the definition with that id; None and an error where there is none."""
+        """Returns the definition with that id, or None and an error."""
         definition = self._by_id.get(definition_id)
         if definition is not None:
             return definition.value

@@ -1,8 +1,8 @@
-"""Dialect ai_tester: Markdown tests, one file or a folder of them, to a suite.
+"""Dialect ai_tester: Markdown tests, one file or a folder of them.
 
-A file has turns and, after its last `---`, the instructions by which evaluators judge the answer to them;
-replacements make several cases of it, and so does each prompt that it names. Nothing is left out: a file that
-is no test is an error, and so is a placeholder that nothing fills.
+A file has turns and, after its last `---`, the instructions by which evaluators judge the answer. Each
+combination of replacements and prompts is a case. Nothing is dropped silently: a file that is no test is an
+error, and so is a placeholder without a value.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from proctor.model import PassRule, Problem, Suite
 from proctor.protocols import Dialect, Head, Placed, Source
 
 _PROMPTS: Final = "prompts"
-"""The folder of system prompts, in which no file is a test."""
+"""The folder of system prompts, which contains no tests."""
 _README: Final = "readme.md"
 
 
 class AiTester(Dialect):
-    """The dialect."""
+    """Reads a Markdown test, or a folder of them."""
 
     endings = (ENDING,)
     has_rows = False
@@ -32,19 +32,19 @@ class AiTester(Dialect):
     written_form = "a folder of Markdown"
 
     def recognises(self, head: Head) -> str | None:
-        """A line that begins a turn, or a name such as Markdown has."""
+        """Recognises a line that begins a turn, or a Markdown file name."""
         if has_user_turn(head.text):
             return f"it has a line that begins with `{USER}`"
         return "its name ends as Markdown's does" if head.path.lower().endswith(ENDING) else None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
-        """The header, the cases in file order, and every problem where it is met."""
-        from proctor.dialects.ai_tester.reader import suite_of  # most runs are of another dialect
+        """Yields the header, the cases in file order, and each problem where it occurs."""
+        from proctor.dialects.ai_tester.reader import suite_of  # most runs use another dialect
 
         yield from suite_of(source)
 
     def is_test_of_folder(self, path: str, read: Callable[[], bytes]) -> bool:
-        """Markdown with a turn that is neither a prompt nor a README."""
+        """Whether a file is Markdown with a turn, and neither a prompt nor a README."""
         *folders, name = path.split("/")
         if not name.lower().endswith(ENDING) or name.lower() == _README or _PROMPTS in folders:
             return False

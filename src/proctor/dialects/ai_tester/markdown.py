@@ -1,7 +1,7 @@
-"""A Markdown file of the dialect ai_tester to its front matter, its turns and its instructions.
+"""Splits a Markdown file of the dialect ai_tester into front matter, turns and instructions.
 
-It looks at the structure alone and knows neither what the fields mean nor what replaces the placeholders, so
-that no replacement can change the structure. All lines are those of the file.
+Only the structure is parsed here, before placeholders are replaced, so that no replacement can change it.
+All line numbers are those of the file.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _NEARLY: Final = re.compile(r"^[ \t]*#+[ \t]*(?:👤|🤖)", re.MULTILINE)
 _COMMENT: Final = "<!--"
 _CODE: Final = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _BLANKS: Final = re.compile(r"^(?:[ \t]+---[ \t]*|---[ \t]+)$", re.MULTILINE)
-"""What would divide a test if no blanks stood around it."""
+"""A line that would separate the instructions if it had no blanks around it."""
 _load: Final = lru_cache(maxsize=64)(load)
-"""The tests of a folder often have the same front matter, and nobody changes it."""
+"""Cached, as the tests of a folder often share their front matter. Do not change the result."""
 
 
 class Document(Struct, frozen=True):
-    """A file whose front matter has been read."""
+    """A file split into front matter and body."""
 
     front: dict[str, Any]
     body: str
-    """All below the front matter."""
+    """Everything below the front matter."""
     line: int
     """The line on which the body begins."""
 
 
 class Section(Struct, frozen=True):
-    """A text between two markers, without the white space around it."""
+    """The text between two markers, stripped."""
 
     role: str
     """`system`, `user`, `assistant` or `instructions`."""
@@ -54,18 +54,18 @@ class Section(Struct, frozen=True):
 
 
 class Conversation(Struct, frozen=True):
-    """What a test is made of."""
+    """The parts of a test."""
 
     system: str
-    """What stands before the first turn; often empty."""
+    """The text before the first turn; often empty."""
     turns: tuple[Section, ...]
     instructions: str
     used: dict[str, int]
-    """The names of all placeholders, each with the line of its first one."""
+    """The names of all placeholders, each with the line of its first use."""
 
     @property
     def length(self) -> int:
-        """How many characters it has."""
+        """The total number of characters."""
         return len(self.system) + len(self.instructions) + sum(len(turn.text) for turn in self.turns)
 
 
@@ -73,7 +73,7 @@ class Conversation(Struct, frozen=True):
 
 
 def text_of(data: bytes, notes: Notes) -> str | None:
-    """The text of a file, its lines ending in LF; None and an error where it is not UTF-8."""
+    """Decodes a file and normalizes its line endings. Returns None and notes an error if it is not UTF-8."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -87,9 +87,9 @@ def text_of(data: bytes, notes: Notes) -> str | None:
 
 
 def document_of(text: str, notes: Notes) -> Document | None:
-    """The front matter and the rest of a file; None and an error where the former cannot be read.
+    """Splits a file into front matter and body; None and an error if the front matter is invalid.
 
-    Front matter stands between two lines `---`, of which one is the first of the file.
+    Front matter is between two lines `---`, the first of which is line 1.
     """
     begin = _FENCE.match(text)
     if begin is None:
@@ -116,11 +116,11 @@ def document_of(text: str, notes: Notes) -> Document | None:
 
 
 def sections_of(document: Document, end: int | None = None) -> list[Section]:
-    """The text before the first marker, though it may be empty, and each turn.
+    """Returns the text before the first marker, which may be empty, and each turn.
 
     Args:
         document: the file.
-        end: where in the body the turns end; None is its end.
+        end: the offset in the body at which the turns end; None is the end of the body.
     """
     body = document.body
     end = len(body) if end is None else end
@@ -134,7 +134,7 @@ def sections_of(document: Document, end: int | None = None) -> list[Section]:
 
 
 def conversation_of(document: Document, notes: Notes) -> Conversation:
-    """The turns and the instructions of a test; what is wrong with them is an error."""
+    """Returns the turns and the instructions of a test; problems go to `notes`."""
     body = document.body
     rules = list(_RULE.finditer(body))
     if not rules:
@@ -157,7 +157,7 @@ def conversation_of(document: Document, notes: Notes) -> Conversation:
 
 
 def names_of(sections: Iterable[Section], document: Document) -> dict[str, int]:
-    """The names of the placeholders in the sections, each with the line of its first one."""
+    """Returns the placeholders in the sections, each with the line of its first use."""
     names: dict[str, int] = {}
     if "{{" in document.body:
         for section in sections:
@@ -167,14 +167,14 @@ def names_of(sections: Iterable[Section], document: Document) -> dict[str, int]:
 
 
 def warn_of_comment(document: Document, notes: Notes) -> None:
-    """Warns of a comment, which is sent like any text."""
+    """Warns about a comment, which is sent like any other text."""
     if _COMMENT in document.body:
         message = "The comment `<!--` is sent as it is written. Remove it if it is not meant to be."
         notes.warn("comment", message, line=_line(document, document.body.index(_COMMENT)))
 
 
 def _line(document: Document, offset: int) -> int:
-    """The line of the file on which an offset in the body is."""
+    """Returns the line of the file at an offset in the body."""
     return document.line + document.body.count("\n", 0, offset)
 
 
@@ -208,7 +208,7 @@ def _check_turns(turns: list[Section], document: Document, notes: Notes) -> None
 
 
 def _check_doubts(system: Section, document: Document, rule: re.Match[str] | None, notes: Notes) -> None:
-    """Warns of text that is sent though it was probably not meant to be."""
+    """Warns about text that is sent, though probably not on purpose."""
     body, end = document.body, len(document.body) if rule is None else rule.start()
     warn_of_comment(document, notes)
     if rule is not None:
@@ -229,7 +229,7 @@ def _check_doubts(system: Section, document: Document, rule: re.Match[str] | Non
 
 
 def _check_rule(document: Document, rule: re.Match[str], notes: Notes) -> None:
-    """Warns where the last `---` may not be the intended one: instructions above it would be sent."""
+    """Warns if the last `---` may not be the intended one, so that instructions above it would be sent."""
     if len(_CODE.findall(document.body, rule.end())) % 2:
         message = (
             "The last `---` stands in a block of code, so the instructions begin inside it and all above is "
@@ -245,7 +245,7 @@ def _check_rule(document: Document, rule: re.Match[str], notes: Notes) -> None:
 
 
 def _check_rule_in_turn(document: Document, last: re.Match[str], notes: Notes) -> None:
-    """Warns of a rule in the last turn outside code: the instructions may be meant to begin there."""
+    """Warns about a rule outside code in the last turn, where the instructions may be meant to begin."""
     body = document.body
     begin = max((marker.end() for marker in _MARKER.finditer(body, 0, last.start())), default=last.start())
     for rule in _RULE.finditer(body, begin, last.start()):

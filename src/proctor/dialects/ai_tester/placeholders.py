@@ -1,8 +1,8 @@
-"""Replacements of the dialect ai_tester: `{{name}}` in texts to the values that stand there. Pure.
+"""Replacements of the dialect ai_tester: values for `{{name}}` in texts. Pure.
 
-A map makes every combination of its values, its first key slowest; a list makes those of each of its maps,
-one after the other. A value may name other keys. Everything that can be wrong is found before anything is
-expanded, so that expanding cannot fail.
+A map gives every combination of its values, its first key slowest; a list gives those of each of its maps,
+one after the other. A value may use other keys. All errors are found before anything is expanded, so that
+expanding cannot fail.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from proctor.errors import suggestion
 from proctor.validation import Fields, Notes, shown
 
 MOST_VERSIONS: Final = 10_000
-"""How many versions one file may have."""
+"""The maximum number of versions of one file."""
 MOST_CHARACTERS: Final = 50_000_000
-"""How long all versions of one file may be together."""
+"""The maximum length of all versions of one file together."""
 LONGEST_BRACKET: Final = 60
-"""Characters of an id's bracket, from which on it is a digest instead."""
+"""The maximum length of an id's bracket; a longer one is replaced by a digest."""
 
 _PLACEHOLDER: Final = re.compile(r"`\{\{([^{}\n]+)\}\}`|\{\{([^{}\n]+)\}\}")
 _LEADING_ZEROS: Final = re.compile(r"(?<=e[+-])0+")
@@ -35,7 +35,7 @@ Values = Mapping[str, str]
 
 
 class Group(Struct, frozen=True):
-    """One map of replacements: the values of each key in the order of the file, and its line."""
+    """One map of replacements: the values of each key in file order, and its line."""
 
     values: dict[str, tuple[str, ...]] = {}
     lines: dict[str, int] = {}
@@ -45,7 +45,7 @@ class Group(Struct, frozen=True):
 
 
 def names_in(text: str) -> Iterator[tuple[str, int]]:
-    """The names of the placeholders in a text, each with its offset."""
+    """Yields the name and offset of each placeholder in a text."""
     if "{{" in text:
         for match in _PLACEHOLDER.finditer(text):
             name = (match[1] or match[2]).strip()
@@ -54,9 +54,9 @@ def names_in(text: str) -> Iterator[tuple[str, int]]:
 
 
 def fill(text: str, values: Values) -> str:
-    """The text with each placeholder that has a value replaced; backticks directly around go with it.
+    """Replaces each placeholder that has a value, with the backticks directly around it.
 
-    What is put in is not looked through again.
+    Inserted values are not searched again.
     """
     if not values or "{{" not in text:
         return text
@@ -71,7 +71,7 @@ def fill(text: str, values: Values) -> str:
 
 
 def groups_of(fields: Fields, name: str) -> tuple[Group, ...]:
-    """The maps of a field with replacements; one empty map where it is absent."""
+    """Parses a field with replacements; returns one empty group if it is absent."""
     if name not in fields:
         return (Group(),)
     value: Any = fields.take(name)
@@ -133,7 +133,7 @@ def _text(value: Any, fields: Fields, place: str) -> str:
 
 
 def number_text(number: float) -> str:
-    """A number as JavaScript prints it: `440.0` is 440; but every digit of a whole one is kept."""
+    """Formats a number as JavaScript does: `440.0` is 440; integers keep every digit."""
     if isinstance(number, int):
         return str(number)
     if number == 0:
@@ -145,7 +145,7 @@ def number_text(number: float) -> str:
 
 
 def first_line(groups: Iterable[Group]) -> int | None:
-    """The line of the first replacement; None where there is none."""
+    """Returns the line of the first replacement; None if there is none."""
     return min((line for group in groups for line in group.lines.values()), default=None)
 
 
@@ -159,12 +159,12 @@ def check(
     notes: Notes,
     possible: Collection[str] = (),
 ) -> None:
-    """Notes every placeholder without a value, every value without a placeholder, and every loop.
+    """Notes placeholders without a value, values without a placeholder, and loops.
 
     Args:
         groups: the replacements.
         uses: the names in the texts, each with the line of its first placeholder.
-        length: how many characters the texts have.
+        length: the total length of the texts.
         notes: takes the problems.
         possible: names that need no value.
     """
@@ -217,7 +217,7 @@ def _unresolved(
 
 
 def _references(group: Group) -> dict[str, list[str]]:
-    """The names in the values of each key."""
+    """Returns the names used in the values of each key."""
     return {
         key: list(dict.fromkeys(name for value in values if "{{" in value for name, _ in names_in(value)))
         for key, values in group.values.items()
@@ -236,7 +236,7 @@ def _find_reachable(starts: Iterable[str], edges: Mapping[str, list[str]]) -> se
 
 
 def _makes_doubles(key: str, group: Group, notes: Notes) -> bool:
-    """Whether a key that is not used has several values, which is an error."""
+    """Notes an error if an unused key has several values. Returns whether it has."""
     count = len(group.values[key])
     if count > 1:
         message = (
@@ -248,7 +248,7 @@ def _makes_doubles(key: str, group: Group, notes: Notes) -> bool:
 
 
 def _check_loops(edges: Mapping[str, list[str]], group: Group, notes: Notes) -> None:
-    """Every combination of values is made, so keys that name one another in a circle always meet."""
+    """Notes keys that refer to each other in a loop. All combinations are used, so they always meet."""
     if not any(edges.values()):
         return
     loop_free = set(_sort_names(edges))
@@ -259,7 +259,7 @@ def _check_loops(edges: Mapping[str, list[str]], group: Group, notes: Notes) -> 
 
 
 def _sort_names(edges: Mapping[str, list[str]]) -> list[str]:
-    """Sorts keys so that each comes after those that its values name; leaves out keys in loops."""
+    """Sorts keys so that each comes after the keys its values use; leaves out keys in loops."""
     missing = {key: sum(name in edges for name in names) for key, names in edges.items()}
     users: dict[str, list[str]] = {}
     for key, names in edges.items():
@@ -294,7 +294,7 @@ def _check_size(
 
 
 def _longest(group: Group, edges: Mapping[str, list[str]]) -> int:
-    """How many characters the longest values of all keys have, with those that they name filled in."""
+    """Returns the total length of the longest values, with the values that they use filled in."""
     longest: dict[str, int] = {}
     for key in _sort_names(edges):
         longest[key] = max(map(len, group.values[key]))
@@ -308,7 +308,7 @@ def _longest(group: Group, edges: Mapping[str, list[str]]) -> int:
 
 
 def versions(groups: Iterable[Group]) -> Iterator[dict[str, str]]:
-    """The values of each version, in the order of the file; the groups have been checked."""
+    """Yields the values of each version, in file order. The groups must have been checked."""
     for group in groups:
         edges = _references(group)
         nested = [key for key in _sort_names(edges) if edges[key]] if any(edges.values()) else []
@@ -320,9 +320,9 @@ def versions(groups: Iterable[Group]) -> Iterator[dict[str, str]]:
 
 
 def brackets(rows: Sequence[Values]) -> list[str]:
-    """For each version what stands in its id: `[key=value,…]`, or a digest where that is long or not its own.
+    """Returns the bracket in each version's id: `[key=value,…]`, or a digest if that is long or not unique.
 
-    It is empty for a version without replacements.
+    A version without replacements has an empty one.
     """
     short = [_bracket(values) for values in rows]
     times = Counter(short)

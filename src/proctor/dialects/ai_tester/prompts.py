@@ -1,7 +1,7 @@
-"""Prompts of the dialect ai_tester: Markdown files with an `id`, to system prompts and evaluators.
+"""Reads prompts of the dialect ai_tester, Markdown files with an `id`: system prompts and evaluators.
 
-One with the tag `_evaluator` is for judges: a system text and one turn of the user. Any other is a system
-text. Each version that its replacements make is a prompt of its own.
+A prompt with the tag `_evaluator` is for judges and has a system text and one user turn. Any other is a
+system text. Each version that its replacements give is a prompt of its own.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ FOLDER: Final = "prompts"
 PROMPT: Final = ("id", "tags", "replacements")
 EVALUATOR: Final = "_evaluator"
 SPECIAL: Final = ("_evaluator", "_has_tools", "_json_mode", "_tools_only")
-"""The tags that begin with `_` and mean something."""
+"""The tags with a special meaning."""
 SHOWN: Final = {
     "_evaluationInstructions": "instructions",
     "_actualResponse": "answer",
     "_input": "input",
     **{name: name for name in ("instructions", "answer", "input")},
 }
-"""What an evaluator prompt may show, by the names that stand there, and the graders' names for it."""
+"""The placeholders of an evaluator prompt, with the graders' names for them."""
 
 _TURN_PLACEHOLDER: Final = re.compile(r"\{\{\s*(" + "|".join(SHOWN) + r")\s*\}\}")
 
@@ -59,9 +59,9 @@ class Prompts(Struct, frozen=True):
     """All prompts of a suite."""
 
     system: dict[str, tuple[tuple[str, str], ...]]
-    """The versions of each system prompt by its id, as word and text; none for one that is wrong."""
+    """The versions of each system prompt by id, as suffix and text; empty for an invalid prompt."""
     evaluators: tuple[dict[str, str], ...]
-    """Those by which judges are asked, each with `id`, `system` and `user`."""
+    """The prompts that judges get, each with `id`, `system` and `user`."""
     judging: frozenset[str]
     """The ids of all evaluator prompts."""
     problems: tuple[Problem, ...]
@@ -72,14 +72,14 @@ class _Prompt(Struct, frozen=True):
     path: str
     evaluator: bool
     versions: tuple[tuple[str, ...], ...] = ()
-    """The word of each version and its texts; none where something is wrong."""
+    """The label and the texts of each version; empty for an invalid prompt."""
 
 
 # --- which files -------------------------------------------------------------------------------------------
 
 
 def is_prompt(path: str, source: Source) -> bool:
-    """Whether a file inside a suite's folder is a prompt and no test."""
+    """Whether a file in a suite's folder is a prompt rather than a test."""
     if FOLDER in path.split("/")[:-1]:
         return True
     folder = _get_prompts_folder(source)
@@ -87,18 +87,18 @@ def is_prompt(path: str, source: Source) -> bool:
 
 
 def _get_prompts_folder(source: Source) -> str | None:
-    """The folder with prompts that the user has named."""
+    """Returns the folder of prompts that the user set."""
     folder: Any = source.options.get("prompts")
     return normpath(str(folder).replace("\\", "/")) if folder else None
 
 
 def _paths(source: Source, inside: Sequence[str], problems: list[Problem]) -> list[str]:
-    """The files with prompts.
+    """Returns the paths of the prompts.
 
     Args:
         source: the suite.
         inside: the Markdown files in its folder, if it is one.
-        problems: takes that there is none where the user says.
+        problems: takes a problem if the user's folder has no prompts.
     """
     folder = _get_prompts_folder(source)
     if folder is None:
@@ -116,7 +116,7 @@ def _paths(source: Source, inside: Sequence[str], problems: list[Problem]) -> li
 
 
 def prompts_of(source: Source, inside: Sequence[str] = ()) -> Prompts:
-    """Every prompt of a suite; `inside` are the Markdown files in its folder, if it is one."""
+    """Reads all prompts of a suite; `inside` are the Markdown files in its folder, if it is one."""
     problems: list[Problem] = []
     prompts: dict[str, _Prompt] = {}
     for path in _paths(source, inside, problems):
@@ -152,7 +152,7 @@ def prompts_of(source: Source, inside: Sequence[str] = ()) -> Prompts:
 
 
 def _enabled_evaluators(source: Source, ids: list[str], problems: list[Problem]) -> Collection[str]:
-    """The ids of the evaluator prompts that are asked: those that the user chose, or all."""
+    """Returns the ids of the evaluator prompts to use: those that the user chose, or all."""
     selection: Any = source.options.get("evaluators")
     if not selection:
         return ids
@@ -170,7 +170,7 @@ def _enabled_evaluators(source: Source, ids: list[str], problems: list[Problem])
 
 
 def _read(path: str, source: Source, notes: Notes) -> _Prompt | None:
-    """A prompt; None where not even its id is known."""
+    """Reads a prompt; None if not even its id is known."""
     file = source.find(path)
     if file is None:
         notes.error("missing-file", UNREADABLE)
@@ -210,7 +210,7 @@ def _is_evaluator(fields: Fields) -> bool:
 
 
 def warn_of_special(tag: str, fields: Fields, place: str) -> None:
-    """Warns of a tag that looks as if it had a meaning and has none."""
+    """Warns about a tag that looks special but has no meaning."""
     message = (
         f"is {shown(tag)}, which is no special tag and treated as any other. {suggestion(tag[:60], SPECIAL)}"
     )

@@ -1,4 +1,4 @@
-"""Markdown tests of the dialect ai_tester to a suite: one file or all of a folder, prompt by prompt."""
+"""Reads Markdown tests of the dialect ai_tester as a suite: one file, or all files of a folder."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ TEST: Final = (
     *("systemPrompts", "tags", "replacements", "structuredResponseSchema", "availableTools"),
     *("lint", "proctor"),
 )
-"""What the front matter of a test may have."""
+"""The fields that the front matter of a test may have."""
 KEPT: Final = "proctor"
-"""The field that keeps what the format could not say, where a suite was converted to it."""
+"""The field with what the format could not express, in a converted suite."""
 
 
 def check_of(evaluators: list[dict[str, str]]) -> Assertion:
-    """Returns the one check that every test of a folder has; judgments are combined by their mean."""
+    """Returns the one assertion of every test in a folder; judgments are combined by their mean."""
     params: dict[str, Any] = {"evaluators": evaluators} if evaluators else {}
     return Assertion(grader="instructions", params={**params, "rule": "mean"})
 
 
 class _Heading(Struct, frozen=True):
-    """What the front matter of a test says."""
+    """The front matter of a test."""
 
     prompts: tuple[tuple[str, str], ...]
-    """Words and texts of the system prompts; one of two empty texts for a test without any."""
+    """Labels and texts of the system prompts; a pair of empty texts for a test without any."""
     tags: tuple[str, ...]
     form: Form | None
     extra_metadata: dict[str, Any]
-    """What goes into the metadata as it is."""
+    """Copied to the metadata unchanged."""
     groups: tuple[Group, ...]
 
 
@@ -69,7 +69,7 @@ class _Heading(Struct, frozen=True):
 
 
 def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
-    """The header, the cases in the order of files and lines, and every problem where it is met."""
+    """Yields the header, the cases by file and line, and each problem where it occurs."""
     name = suite_name(source)
     yield Suite(name=name, dialect="ai_tester", defaults=Defaults(reuse=True), folder=source.folder)
     inside = source.expand("**/*") if source.is_folder else []
@@ -97,7 +97,7 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
 
 
 def _linked(source: Source, inside: list[str]) -> Iterator[str]:
-    """Returns linked folders, whose Markdown files `**` does not find."""
+    """Yields linked folders, whose Markdown files `**` does not find."""
     folders = {parent.as_posix() for path in inside for parent in PurePosixPath(path).parents}
     for folder in source.expand("**/*/"):
         below = source.expand(f"{folder}/**/*") if folder not in folders else []
@@ -107,7 +107,7 @@ def _linked(source: Source, inside: list[str]) -> Iterator[str]:
 
 
 def suite_name(source: Source) -> str:
-    """The name of the suite's folder, or that of its file without the ending."""
+    """Returns the name of the suite's folder, or of its file without the ending."""
     if not source.is_folder:
         return file_name(source.path).stem or "suite"
     name = basename(normpath(source.path.replace("\\", "/")))
@@ -115,7 +115,7 @@ def suite_name(source: Source) -> str:
 
 
 class _Reader:
-    """Turns the files of one suite into cases, one after the other."""
+    """Reads the files of one suite, one after the other."""
 
     def __init__(self, source: Source, inside: list[str]) -> None:
         self._source = source
@@ -125,7 +125,7 @@ class _Reader:
         self._unmarked: dict[str, Problem] = {}
 
     def read(self, path: str, data: bytes) -> Iterator[Placed | Problem]:
-        """The cases of one file, or what is wrong with it.
+        """Yields the cases of one file, or its problems.
 
         Args:
             path: of the file, relative to the suite's folder.
@@ -152,7 +152,7 @@ class _Reader:
             yield from cases
 
     def left_over(self) -> Iterator[Problem]:
-        """The files that are neither tests nor attached to any."""
+        """Yields a problem for each file that is neither a test nor attached to one."""
         for path, problem in self._unmarked.items():
             if path not in self._library.attached:
                 yield problem
@@ -247,7 +247,7 @@ class _Reader:
         heading: _Heading,
         notes: Notes,
     ) -> Iterator[Placed]:
-        """The cases of one version, one for each of its prompts."""
+        """Yields the cases of one version, one for each prompt."""
         own, *texts, instructions = version
         stem = path[: -len(ENDING)] if path.lower().endswith(ENDING) else path
         turns = self._turns(texts, talk, notes)
@@ -281,7 +281,7 @@ class _Reader:
 
 
 def _version(talk: Conversation, values: Values) -> tuple[str, ...]:
-    """The test's own system text, its turns and its instructions, with the values filled in."""
+    """Returns the system text, the turns and the instructions of a test, with the values filled in."""
     texts = (talk.system, *(turn.text for turn in talk.turns), talk.instructions)
     return tuple([fill(text, values).strip() for text in texts]) if values else texts
 
@@ -323,7 +323,7 @@ def _tags(fields: Fields) -> tuple[str, ...]:
 
 
 def _lint(fields: Fields) -> Any:
-    """`ignore`, or the codes of rules that are silenced for this test; None where the field is absent."""
+    """Parses `lint`: `ignore`, or codes of rules to silence for this test; None if it is absent."""
     if "lint" not in fields:
         return None
     value: Any = fields.take("lint")

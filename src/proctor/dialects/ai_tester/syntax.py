@@ -1,4 +1,4 @@
-"""Marks that recognising a Markdown test, reading and writing it share."""
+"""Markers shared by recognising, reading and writing Markdown tests."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 ENDING: Final = ".md"
 USER: Final = "# 👤"
 ASSISTANT: Final = "# 🤖"
-"""What the lines begin with at which turns begin."""
+"""The beginnings of the lines that begin a turn."""
 
 _USER_LINE: Final = re.compile(f"^{USER}", re.MULTILINE)
 
 
 def has_user_turn(text: str) -> bool:
-    """Whether a line of a text begins a turn of a user."""
+    """Whether a text has a line that begins a user turn."""
     return _USER_LINE.search(text) is not None

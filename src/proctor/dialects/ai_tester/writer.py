@@ -1,6 +1,6 @@
-"""Dialect ai_tester, written as a folder of Markdown files: one test a case, and evaluators in `prompts/`.
+"""Writes dialect ai_tester as a folder of Markdown files: a test for each case, and evaluators in `prompts/`.
 
-Each test is written as well as it can be and read; what came out as something else is noted, field by field.
+Each test is written as well as possible and read back; differences are noted field by field.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GRADER: Final = "instructions"
 REFUSED: Final = (
     "The check of this test could not be said here; `proctor` above keeps it. Every answer fails."
 )
-"""Instructions in place of what is lost, so that nothing passes by being lost."""
+"""Replaces instructions that cannot be expressed, so that no test passes by losing them."""
 
 _NOT_OF_SUITES: Final = ("description", "declared_version", "pass_rule", "repeats_rule", "notes")
 _NOT_OF_CASES: Final = (
@@ -44,7 +44,7 @@ _NOT_OF_CASES: Final = (
 )
 _DEFINED: Final = ("structuredResponseSchema", "availableTools")
 _PROVENANCE: Final = ("prompt", "replacements")
-"""Metadata that tells which prompt and which values made a case."""
+"""Metadata that says which prompt and which values a case was made from."""
 _WHY: Final = {
     "input": "it has a system text and turns of user and assistant, the user's first and last. They have no "
     "white space around them, no line that begins a turn, no `{{name}}` and no file of an unknown ending.",
@@ -53,13 +53,13 @@ _WHY: Final = {
     "form": "a schema stands without tools, both are valid, and JSON is asked for by the tag `_json_mode`.",
 }
 _BAD_PART: Final = re.compile(r"\.|.*[\\\x00-\x1f\x7f]|$", re.DOTALL)
-"""Names of files and folders that are hidden, or that not every system has."""
+"""Names of files and folders that are hidden, or invalid on some systems."""
 _LONGEST_NAME: Final = 255
 _MARKER: Final = re.compile(r"^(?=# [👤🤖])", re.MULTILINE)
 
 
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
-    """The suite as files that stand in one folder. See `proctor.protocols.Renderer`."""
+    """Yields the suite as the files of a folder. See `proctor.protocols.Renderer`."""
     header = Unsaid(suite, NAME, lossy=lossy)
     note_suite(header, suite, _NOT_OF_SUITES)
     yield from header.problems
@@ -91,23 +91,23 @@ def _evaluators(case: Case) -> list[Any]:
 
 
 class _Draft:
-    """One case on its way into a folder."""
+    """One case while it is rendered."""
 
     def __init__(self, case: Case, assertion: Assertion, siblings: Beside, *, lossy: bool) -> None:
         """Renders the case as far as the format allows.
 
         Args:
-            case: what is written.
-            assertion: the one check that every test of the folder has.
-            siblings: the files that are there already.
-            lossy: what cannot be said is left out.
+            case: what to write.
+            assertion: the one check of every test in the folder.
+            siblings: the files written so far.
+            lossy: whether what cannot be expressed is left out.
         """
         self._case = case
         self._siblings = siblings
         self._lossy = lossy
         self.unsaid = Unsaid(case, NAME, lossy=lossy)
         self.refusal = Unsaid(case, NAME, lossy=False)
-        """What cannot be written, not even with losses."""
+        """What cannot be written, not even in a lossy conversion."""
         self._path = case.id + ENDING
         fields, self._defined = definitions(case.form)
         self._attached: dict[str, bytes] = {}
@@ -123,18 +123,18 @@ class _Draft:
 
     @property
     def refused(self) -> bool:
-        """Whether the case must not be written."""
+        """Whether the case cannot be written."""
         return self.unsaid.refused or self.refusal.refused
 
     def files(self) -> dict[str, bytes]:
-        """The test and what it refers to, by path."""
+        """Returns the test and the files that it uses, by path."""
         return {self._path: self._build_test().data(), **self._attached, **self._defined}
 
     def settle(self, above: Mapping[str, Any]) -> None:
-        """Leaves out and notes what would be read as something else.
+        """Reads the test back, and notes and drops what differs.
 
         Args:
-            above: what was lost of the suite, which this case is to keep.
+            above: what was lost of the suite, which this case keeps.
         """
         if not _is_path(self._path) or self._siblings.fitting({self._path: b""}) is None:
             why = "an id is the path of a file of its own, such as `folder/name`, and not in `prompts`."
@@ -157,7 +157,7 @@ class _Draft:
                 self.refusal.note(name, why)
 
     def _fit(self, files: Mapping[str, bytes]) -> bool:
-        """Whether the files can lie beside the test and all others."""
+        """Whether the files conflict with neither the test nor other files."""
         together = {**files, self._path: b""}
         return not (
             self._path in files or in_reserved_folder(files) or self._siblings.fitting(together) is None
@@ -174,7 +174,7 @@ class _Draft:
     # --- reading -------------------------------------------------------------------------------------------
 
     def _differing(self, test: Written) -> list[tuple[str, str]]:
-        """The fields, but for those that are lost, that would be read as something else, and why."""
+        """Returns the fields that would be read differently, without those already lost, and why."""
         case, wrong = read(self._path, test, {**self._attached, **self._defined})
         if case is None:
             return [("id", f"the test would be refused. {wrong.message if wrong else ''}".rstrip())]
@@ -186,7 +186,7 @@ class _Draft:
         ]
 
     def _diagnose(self) -> None:
-        """Finds the parts of the test that are wrong, by reading each alone, and drops them."""
+        """Reads each part of the test alone, and drops the parts that differ."""
         for name in _WHY:
             if name in self.unsaid.kept:
                 continue
@@ -196,7 +196,7 @@ class _Draft:
                 self._lose(name)
 
     def _part(self, name: str) -> Written:
-        """Returns a test that has only this part of the case."""
+        """Returns a test with only this part of the case."""
         if name == "input":
             return Written(system=self._test.system, turns=self._test.turns)
         if name == "criteria":
@@ -205,7 +205,7 @@ class _Draft:
         return Written(front={field: self._front[field] for field in fields if field in self._front})
 
     def _lose(self, name: str) -> None:
-        """Replaces a part by something that can always be said."""
+        """Replaces a part by something that can be expressed."""
         if name == "input":
             self._attached = {}
             self._test = replace(self._test, system="", turns=(("user", _strip_markup(self._case)),))
@@ -254,7 +254,7 @@ class _Draft:
 
 
 def _turns(messages: tuple[Message, ...]) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The system text, and roles and texts of the turns."""
+    """Returns the system text, and the role and text of each turn."""
     system = messages[0].content if messages and messages[0].role == "system" else ""
     others = messages[1:] if system else messages
     return system, tuple([(_role(message), _text(message)) for message in others])

@@ -1,4 +1,4 @@
-"""The files of a suite of the dialect ai_tester, written and read: tests, evaluators, schemas and tools."""
+"""Writes the files of an ai_tester suite and reads them back: tests, evaluators, schemas and tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from proctor.protocols import Found, Placed, Source
 
 README: Final = f"{FOLDER}/README.md"
 NO_PROMPTS: Final = b"The tests beside this folder need no prompts. While it is here, no other one is used.\n"
-"""Without it a folder of that name above the suite's would judge its answers."""
+"""The README of an empty prompts folder. Without it, prompts in a folder above would be used."""
 
 _MARKERS: Final = {"user": USER, "assistant": ASSISTANT}
 _ALL_FILES: Final = "/**/*"
@@ -30,7 +30,7 @@ _NO_NAME: Final = re.compile(r"[^\w-]+")
 
 
 class Written(Struct, frozen=True, kw_only=True):
-    """What a file of a test says."""
+    """The content of a test file."""
 
     front: Mapping[str, Any] = {}
     system: str = ""
@@ -39,7 +39,7 @@ class Written(Struct, frozen=True, kw_only=True):
     instructions: str = "?"
 
     def data(self) -> bytes:
-        """The file."""
+        """Returns the content as bytes."""
         begin = f"---\n{yaml_text(dict(self.front)) if self.front else ''}---\n\n"
         if not self.front and not self.system.startswith("---"):
             begin = ""
@@ -52,7 +52,7 @@ class Written(Struct, frozen=True, kw_only=True):
 
 
 def read(path: str, test: Written, files: Mapping[str, bytes]) -> tuple[Case | None, Problem | None]:
-    """Reads a test back with these files beside it: the case, or None and what is wrong."""
+    """Reads a test back with these files beside it. Returns the case, or None and the problem."""
     items = list(DIALECT.read(_source({**files, path: test.data()})))
     cases = [item.case for item in items if isinstance(item, Placed)]
     wrong = [item for item in items if isinstance(item, Problem) and item.level == "error"]
@@ -68,7 +68,7 @@ def _source(files: Mapping[str, bytes]) -> Source:
 
     def expand(pattern: str) -> list[str]:
         if pattern.startswith(".git"):
-            return [pattern]  # nothing above is looked into
+            return [pattern]  # no folder above is searched
         if pattern.endswith(_ALL_FILES):
             return sorted(path for path in files if path.startswith(pattern.removesuffix("**/*")))
         return sorted(path for path in files if path.endswith(ENDING))
@@ -80,7 +80,7 @@ def _source(files: Mapping[str, bytes]) -> Source:
 
 
 def evaluator_files(evaluators: Sequence[Mapping[str, Any]]) -> dict[str, bytes] | None:
-    """Returns prompt files that are read as these evaluators, in order; None where that is impossible."""
+    """Returns prompt files that are read as these evaluators, in order; None if that is impossible."""
     used_stems: set[str] = set()
     try:
         names = [
@@ -108,7 +108,7 @@ def _evaluator(name: str, system: str, user: str) -> bytes:
 
 
 def definitions(form: Form | None) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The fields of a test that name its schema and tools, and the files with those."""
+    """Returns the fields of a test that name its schema and tools, and the files with those."""
     front: dict[str, Any] = {}
     files: dict[str, bytes] = {}
     if form is not None and form.schema is not None:
@@ -140,6 +140,6 @@ def _digest(thing: Any) -> str:
 
 
 def in_reserved_folder(paths: Iterable[str]) -> bool:
-    """Whether a file would lie where schemas, tools or prompts are looked for."""
+    """Whether a file would be in a folder of schemas, tools or prompts."""
     reserved = {FOLDER, *SCHEMA_FOLDERS, *TOOL_FOLDERS}
     return any(reserved.intersection(path.split("/")[:-1]) for path in paths)

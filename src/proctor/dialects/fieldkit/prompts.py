@@ -1,7 +1,7 @@
-"""Dialect fieldkit: fieldkit's graded prompts, one JSON file of prompts with their checks, to a suite.
+"""Dialect fieldkit: fieldkit's graded prompts, a JSON file of prompts with their checks.
 
-The documented meaning counts: texts are found whatever their case, keys are looked up in the last JSON object
-of the answer, the first number is compared. A check that could never pass, or never fail, is an error.
+The documented meaning counts: texts are found in any case, keys are looked up in the last JSON object of the
+answer, the first number is compared. A check that can never pass, or never fail, is an error.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ Lowered = list[tuple[str, dict[str, Any]]]
 
 
 class Fieldkit(Dialect):
-    """The dialect."""
+    """Reads fieldkit's graded prompts."""
 
     endings = (".json",)
     has_rows = False
 
     def recognises(self, head: Head) -> str | None:
-        """One JSON object whose `prompts` come with `suite`, or with a `check` for each."""
+        """Recognises one JSON object whose `prompts` come with `suite`, or with a `check` for each."""
         names = names_of(head)
         if head.text.lstrip().startswith("{") and "prompts" in names and names & {"suite", "check"}:
             return "it is one object with `prompts` and their checks"
         return None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
-        """The header, the cases in file order, and every problem where it is met."""
-        from proctor.dialects.shared.yaml_files import json_of  # most runs are of another dialect
+        """Yields the header, the cases in file order, and each problem where it occurs."""
+        from proctor.dialects.shared.yaml_files import json_of  # most runs use another dialect
 
         notes = Notes(source.path, 1, "Prompt")
         value = json_of(whole(source), notes)
@@ -70,7 +70,7 @@ class Fieldkit(Dialect):
             yield from _prompts(prompts, source)
 
     def assertion_types(self) -> Collection[str]:
-        """The types of the format's assertions."""
+        """Returns the types of the format's assertions."""
         return TYPES
 
 
@@ -120,7 +120,7 @@ def _case(fields: Fields, notes: Notes, words: Mapping[str, Any]) -> Case:
 
 
 def _read_checks(fields: Fields) -> Iterator[Fields]:
-    """The `check` of a prompt, or each of its list, which must all pass."""
+    """Yields the `check` of a prompt, or each one of a list; all must pass."""
     expected_kind = "an object with `kind`"
     if "check" not in fields:
         fields.missing("check", expected_kind)
@@ -138,7 +138,7 @@ def _read_checks(fields: Fields) -> Iterator[Fields]:
 
 
 def _tools(tools: list[str]) -> list[Assertion]:
-    """Whether one of these tools was called. It is told and does not count, as in fieldkit."""
+    """Returns an assertion that one of the tools was called, with weight 0, as in fieldkit."""
     if not tools:
         return []
     called: dict[str, dict[str, Any]] = {
@@ -157,19 +157,19 @@ def _tools(tools: list[str]) -> list[Assertion]:
 
 
 class _Check(Struct, frozen=True, kw_only=True):
-    """A `check` while it is read."""
+    """Reads one `check`."""
 
     fields: Fields
     notes: Notes
     words: Mapping[str, Any]
-    """What placeholders stand for."""
+    """The values of placeholders."""
 
     def texts(self, name: str) -> list[str]:
-        """A list of texts with its placeholders filled in."""
+        """Returns a list of texts with their placeholders filled in."""
         return [self.filled(text, name) for text in self.fields.texts(name) if isinstance(text, str)]
 
     def filled(self, text: str, name: str) -> str:
-        """A text with its placeholders filled in."""
+        """Returns a text with its placeholders filled in."""
         if not text:
             self.fields.error("empty-value", name, "has an empty text, which says nothing; remove it.")
         for token in _TOKEN.findall(text):
@@ -237,7 +237,7 @@ def _numeric(check: _Check) -> Lowered:
 
 
 def _number(grader: str) -> Callable[[_Check], Lowered]:
-    """A kind that compares the number of a text, as the grader of that name reads it."""
+    """Returns a parser for a kind that compares numbers with the grader of that name."""
 
     def to_assertion(check: _Check) -> Lowered:
         fields = check.fields

@@ -1,8 +1,8 @@
-"""Dialect fieldkit_qa: questions with one right answer, as JSON Lines or CSV, to a suite.
+"""Dialect fieldkit_qa: questions with one right answer, as JSON Lines or CSV.
 
-The first row says in which of four public forms: FinanceBench, patent-strategist, LegalBench, or any file of
-questions and answers. 0 and false are answers; a row without a question or an answer is an error. What a form
-says besides is kept as metadata.
+The first row decides which of four public forms a file has: FinanceBench, patent-strategist, LegalBench, or
+any file of questions and answers. 0 and false are answers; a row without a question or an answer is an error.
+Other fields become metadata.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from proctor.validation import Fields, Notes, kind_of
 
 MODES: Final = ("closed", "oracle", "retrieval")
 TOLERANCE: Final = 0.01
-"""The share by which a number of FinanceBench may be off."""
+"""The relative tolerance of FinanceBench's numbers."""
 
 _EXPECTED: Final = ("answer", "expected", "gold", "label")
 _PROMPTS: Final = frozenset(("input", "prompt"))
 _WHOLE_SUITES: Final = frozenset(("prompts", "tests"))
-"""Fields of other dialects, in whose files any name may stand further inside."""
+"""Fields of other dialects whose files may contain any name further inside."""
 _PATENT: Final = frozenset(("family", "use_case", "scoring_mode"))
 _FINANCE: Final = ("financebench_id", "gold_standard")
 _DIGIT: Final = re.compile(r"\d")
@@ -38,12 +38,12 @@ _MOST_OPTIONS: Final = len(ascii_uppercase)
 
 
 class FieldkitQa(Dialect):
-    """The dialect."""
+    """Reads question files with one right answer each."""
 
     endings = (".jsonl", ".ndjson", ".json", ".csv")
 
     def recognises(self, head: Head) -> str | None:
-        """Rows of one of the three named forms, or of `question` and an answer."""
+        """Recognises rows of one of the named forms, or with `question` and an answer."""
         names = fields_of(head)
         if names & _WHOLE_SUITES:
             return None
@@ -56,7 +56,7 @@ class FieldkitQa(Dialect):
         return None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
-        """The header, the cases in file order, and every problem where it is met."""
+        """Yields the header, the cases in file order, and each problem where it occurs."""
         yield Suite(name=file_name(source.path).stem or "suite", dialect="fieldkit_qa")
         items = table_rows(source)
         before: list[Problem] = []
@@ -86,25 +86,25 @@ class FieldkitQa(Dialect):
 
 
 class Form(Struct, frozen=True, kw_only=True):
-    """One form of row."""
+    """One form of rows."""
 
     name: str
     ids: tuple[str, ...]
     prefix: str
-    """What stands before the row's number in the id of a row without one; in JSON Lines it is the line's."""
+    """Goes before the row number in the id of a row without one; in JSON Lines, before the line number."""
     question: tuple[str, ...]
-    """The fields that may have the question; the first that is there counts."""
+    """The fields that may hold the question; the first one present is used."""
     expected: tuple[str, ...]
     prompt: Callable[[Row], str]
-    """What is asked."""
+    """Returns the prompt of a row."""
     check: Callable[[Row], tuple[str, dict[str, Any]]]
-    """How it is graded: a grader and its parameters."""
+    """Returns the grader of a row, and its parameters."""
     category: str = "category"
-    """The field that groups the rows."""
+    """The field with the category."""
 
 
 class Row(Struct, kw_only=True):
-    """A row while it is read; what is taken from `fields` is no metadata."""
+    """A row while it is read; fields read from `fields` do not become metadata."""
 
     fields: Fields
     notes: Notes
@@ -112,13 +112,13 @@ class Row(Struct, kw_only=True):
     question: str = ""
     expected: str = ""
     document: Any = None
-    """Where its evidence is from."""
+    """The source of its evidence."""
     letters: str = "ABCD"
-    """Those of its options."""
+    """The letters of its options."""
 
 
 def form_of(row: dict[str, Any]) -> Form | None:
-    """The form that a row has; None for one that has no question with an answer."""
+    """Returns the form of a row; None if it has no question with an answer."""
     if "question" in row and any(name in row for name in _FINANCE):
         return FINANCE_BENCH
     if row.keys() >= _PATENT:
@@ -161,7 +161,7 @@ def _id(form: Form, fields: Fields, number: int) -> str:
 
 
 def _warn_of_two_answers(form: Form, raw: dict[str, Any], fields: Fields) -> None:
-    """Note which of several right answers counts; the three of FinanceBench say the same in other words."""
+    """Warns if right answers differ. FinanceBench's three fields say the same in other words."""
     values = {name: str(raw[name]).strip() for name in form.expected if raw.get(name) is not None}
     first, *others = [name for name, value in values.items() if value] or [""]
     for name in others if form is not FINANCE_BENCH else ():
@@ -171,7 +171,7 @@ def _warn_of_two_answers(form: Form, raw: dict[str, Any], fields: Fields) -> Non
 
 
 def _text(names: tuple[str, ...], row: Row, what: str) -> str:
-    """The value of the first of these fields that says something, as text; an error where none does."""
+    """Returns the first of these fields that is not blank, as text; an error if there is none."""
     fields = row.fields
     present = [name for name in names if name in fields]
     for name in present:
@@ -200,12 +200,12 @@ def _finance_prompt(row: Row) -> str:
 
 
 def with_evidence(question: str, evidence: Sequence[str], document: Any) -> str:
-    """A question of FinanceBench after the texts that answer it; the bare question where there are none.
+    """Returns a FinanceBench question after the texts that answer it, or just the question without any.
 
     Args:
         question: the question.
         evidence: the texts.
-        document: the name of the document that they are from, where it is known.
+        document: the name of the document that they are from, if known.
     """
     if not evidence:
         return question
@@ -216,7 +216,7 @@ def with_evidence(question: str, evidence: Sequence[str], document: Any) -> str:
 
 
 def _evidence(row: Row) -> list[str]:
-    """The texts that the answer was taken from; empty ones are left out."""
+    """Returns the texts that contain the answer; blank texts are left out."""
     value: Any = row.fields.take("evidence")
     passages: list[str] = []
     items: list[Any] = value if isinstance(value, list) else [] if value is None else [value]
@@ -257,18 +257,18 @@ def _patent_prompt(row: Row) -> str:
 
 
 def with_context(question: str, context: str | None) -> str:
-    """A patent-strategist question after what is shown with it; the bare question where that is nothing."""
+    """Returns a patent-strategist question after its context, or just the question without one."""
     return f"Context:\n\n{context}\n\nQuestion: {question}" if context else question
 
 
 def with_options(question: str, options: Mapping[str, str]) -> str:
-    """A question before its options, by letter; the bare question where there are none."""
+    """Returns a question before its lettered options, or just the question without any."""
     option_lines = "\n".join(f"{letter}. {option}" for letter, option in options.items())
     return f"{question}\n\nOptions:\n{option_lines}" if option_lines else question
 
 
 def _options(row: Row) -> dict[str, str]:
-    """The options by letter."""
+    """Returns the options by letter."""
     options = [option for option in row.fields.texts("options") if isinstance(option, str)]
     if not options:
         return {}
@@ -331,7 +331,7 @@ LEGAL_BENCH: Final = Form(
 
 
 def _plain_question(row: Row) -> str:
-    """The question alone, with a warning for what a reader would expect beside it."""
+    """Returns just the question, and warns about fields that a reader would expect with it."""
     for name in ("choices", "options", "context"):
         if name in row.fields:
             message = (

@@ -1,4 +1,4 @@
-"""Dialect inspect: samples of an Inspect dataset, as JSON Lines, a JSON array or CSV, to a suite."""
+"""Dialect inspect: samples of an Inspect dataset, as JSON Lines, a JSON array or CSV."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from proctor.protocols import Dialect, Head, Placed, Source
 
 
 class Inspect(Dialect):
-    """The dialect."""
+    """Reads samples of an Inspect dataset."""
 
     endings = (".jsonl", ".ndjson", ".json", ".csv")
 
     def recognises(self, head: Head) -> str | None:
-        """Rows or columns with an `input` and its `target` or `choices`."""
+        """Recognises rows or columns with an `input` and its `target` or `choices`."""
         return "it has `input` and `target` or `choices`" if is_of_inspect(head) else None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
-        """The header, the cases in file order, and every problem where it is met."""
-        from proctor.dialects.inspect.samples import suite_of  # most runs are of another dialect
+        """Yields the header, the cases in file order, and each problem where it occurs."""
+        from proctor.dialects.inspect.samples import suite_of  # most runs use another dialect
 
         yield from suite_of(source)
 
     def assertion_types(self) -> Collection[str]:
-        """The types of the format's assertions."""
-        from proctor.dialects.inspect.samples import TYPES  # most runs are of another dialect
+        """Returns the types of the format's assertions."""
+        from proctor.dialects.inspect.samples import TYPES  # most runs use another dialect
 
         return TYPES
 

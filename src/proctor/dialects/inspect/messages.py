@@ -1,6 +1,6 @@
-"""The `input` of an Inspect sample to messages: a text, or messages whose content is a text or several parts.
+"""Parses the `input` of an Inspect sample: a text, or messages whose content is a text or several parts.
 
-Images and documents are attached, from a data URL or from a file beside the dataset. No address is opened.
+Images and documents are attached from a data URL or from a file beside the dataset. No URL is fetched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DATA: Final = "data:"
 
 
 def messages_of(fields: Fields, source: Source) -> tuple[Message, ...]:
-    """The messages of a sample; what is wrong with them is noted."""
+    """Returns the messages of a sample; problems go to the notes of `fields`."""
     value = fields.take("input")
     if isinstance(value, str) and value.strip():
         return (Message(role="user", content=value),)
@@ -92,7 +92,7 @@ def _part(item: Any, place: str, row: Fields, source: Source) -> str | Attachmen
 
 
 def _of_data(url: str, kind: str, part: Fields) -> Attachment | None:
-    """What a data URL holds (RFC 2397, in base64)."""
+    """Decodes a base64 data URL (RFC 2397)."""
     about, _, encoded = url.removeprefix(_DATA).partition(",")
     media_type, _, coding = about.partition(";")
     try:

@@ -1,8 +1,8 @@
 """The samples of an Inspect dataset to a suite.
 
 A dataset names no solver and no scorer; the task that loads it does. Samples with `choices` get the prompt of
-Inspect's `multiple_choice`, and one letter or several decide. For all others the scorer is `includes`, which
-a warning says, unless `inspect-scorer` in proctor.toml names another. Source: Inspect's documentation of
+Inspect's `multiple_choice`, and are graded by one letter or several. For all others the scorer is `includes`,
+with a warning, unless `inspect-scorer` in proctor.toml names another. Source: Inspect's documentation of
 datasets, and `dataset/_util.py`, `solver/_multiple_choice.py` and `scorer/_match.py` of inspect_ai 0.3.
 """
 
@@ -29,7 +29,7 @@ SAMPLE: Final = (
     "checkpoint",
 )
 OPTION: Final = "inspect_scorer"
-"""The option of `proctor.toml` that names the scorer."""
+"""The option in `proctor.toml` that names the scorer."""
 _SANDBOXED: Final = ("sandbox", "files", "setup")
 DEFAULT: Final = "includes"
 _NO_SANDBOX: Final = (
@@ -43,7 +43,7 @@ _ONCE: Final = frozenset(("default-scorer", "no-effect"))
 _PLACES: Final = re.compile(r"\[\d+\]")
 _MOST_CHOICES: Final = len(ascii_uppercase)
 _EDGES: Final = r"[\s!-/:-@\[-`{-~]*"
-"""The white space and punctuation that Inspect's `match` leaves out at the ends."""
+"""The white space and punctuation that Inspect's `match` ignores at both ends."""
 
 _SINGLE: Final = """\
 Answer the following multiple choice question. The entire content of your response should be of the \
@@ -60,11 +60,11 @@ or more of {letters}.
 {question}
 
 {choices}"""
-"""Inspect's own templates, in the same words."""
+"""Inspect's own templates, word for word."""
 
 
 def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
-    """The header, the cases in file order, and every problem where it is met."""
+    """Yields the header, the cases in file order, and each problem where it occurs."""
     yield Suite(name=file_name(source.path).stem or "suite", dialect="inspect")
     several: bool | None = None
     noted: set[tuple[str, str]] = set()
@@ -89,7 +89,7 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
 
 
 def _has_several(source: Source) -> bool:
-    """Whether any sample has more than one right choice, so that each must be asked as if it might."""
+    """Whether any sample has more than one right choice; then each is asked as if it might."""
     return any(
         len(_letters(_texts(item[2].get("target")))) > 1
         for item in table_rows(source)
@@ -135,13 +135,13 @@ def _id(fields: Fields, default: str) -> str:
 
 
 def _texts(value: Any) -> list[str]:
-    """A target as texts, as Inspect's reader makes them."""
+    """Returns a target as texts, as Inspect's reader does."""
     values = value if isinstance(value, list) else [value]
     return [str(element) for element in values if not isinstance(element, list | dict | None)]
 
 
 def _metadata(fields: Fields) -> dict[str, Any]:
-    """The sample's metadata, and every field that Inspect's reader passes over."""
+    """Returns the sample's metadata, with every field that Inspect's reader ignores."""
     own = fields.take("metadata")
     if isinstance(own, str):
         try:
@@ -164,7 +164,7 @@ def _metadata(fields: Fields) -> dict[str, Any]:
 
 
 def _choices(fields: Fields) -> list[str]:
-    """The texts to choose from; in CSV they stand in one cell with commas, or else spaces, between them."""
+    """Returns the choices; in CSV they are one cell, separated by commas or else spaces."""
     value = fields.take("choices")
     if isinstance(value, str):
         parts = value.split(",")
@@ -181,14 +181,14 @@ def _choices(fields: Fields) -> list[str]:
 
 
 def _letters(targets: list[str]) -> list[str]:
-    """What the targets name: `B`, `A, C` and `AC` are letters."""
+    """Returns the letters in the targets; `B`, `A, C` and `AC` are valid."""
     return sorted({letter for target in targets for letter in re.sub(r"[\s,]", "", target).upper()})
 
 
 def _with_choices(
     messages: tuple[Message, ...], choices: list[str], fields: Fields, *, several: bool
 ) -> tuple[Message, ...]:
-    """The messages with the choices in the last one of the user."""
+    """Adds the choices to the last user message."""
     place = max((at for at, message in enumerate(messages) if message.role == "user"), default=None)
     if place is None:
         if not fields.notes.noted("input"):
@@ -207,7 +207,7 @@ def _with_choices(
 
 
 def _choice_assertion(targets: list[str], choices: list[str], fields: Fields, *, several: bool) -> Assertion:
-    """The grader of a letter, or of all letters where several may be right."""
+    """Returns an assertion for one letter, or for all letters if several may be right."""
     options = ascii_uppercase[: len(choices)]
     letters = _letters(targets)
     wrong = [letter for letter in letters if letter not in options]
@@ -237,7 +237,7 @@ def _includes(targets: list[str]) -> Assertion:
 
 
 def _match(targets: list[str]) -> Assertion:
-    """The answer ends with a target, but for white space and punctuation around both."""
+    """Checks that the answer ends with a target, apart from white space and punctuation."""
     ends = (re.sub(rf"\A{_EDGES}|{_EDGES}\Z", "", target) or target.strip() for target in targets)
     pattern = rf"(?:{'|'.join(map(re.escape, ends))}){_EDGES}\Z"
     return Assertion(grader="regex", params={"pattern": pattern, "flags": "i"})
@@ -248,7 +248,7 @@ def _judged(targets: list[str]) -> Assertion:
 
 
 def content_question(answers: list[str]) -> str:
-    """What a judge is asked where an answer must say what one of these says."""
+    """Returns the question to a judge whether an answer has the content of an expected one."""
     what = "this expected answer" if len(answers) == 1 else "one of these expected answers"
     question = f"Does the answer contain the content of {what}? It may use other words and say more, but "
     return "\n\n".join((f"{question}nothing in it may contradict what is expected.", *answers))
@@ -259,7 +259,7 @@ SCORERS: Final[dict[str, Callable[[list[str]], Assertion]]] = {
     "match": _match,
     "model_graded_fact": _judged,
 }
-"""How an answer is compared with the targets, by the name of Inspect's scorer."""
+"""How each of Inspect's scorers compares an answer with the targets."""
 TYPES: Final = ("choice", *SCORERS)
 
 

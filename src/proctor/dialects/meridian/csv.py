@@ -1,7 +1,7 @@
-"""The CSV form of dialect meridian (RFC 4180) to rows: dictionaries of the cells that are not blank.
+"""Reads the CSV form of dialect meridian (RFC 4180) as rows: dictionaries of the cells that are not blank.
 
-Forgives a byte order mark, `;` or a tab as the separator, and the case and spaces of column names. Cells are
-text and stay as they are written. It knows the columns and not what they mean.
+Accepts a byte order mark, `;` or a tab as the separator, and any case and spaces of column names. Cells are
+text and stay as they are written. The meaning of the columns is not known here.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ COLUMNS: Final = ("id", "input", "prompt", "expected", "answer", "scorer", "rubr
 
 _PROMPTS: Final = frozenset(("input", "prompt"))
 _WORDS: Final = frozenset(("id", "scorer"))
-"""Columns of single words, around which spaces mean nothing."""
+"""Columns of single words, whose cells are stripped."""
 
 
 def columns(header: str) -> list[str]:
-    """The names of a header line, in lower case and without spaces around them."""
+    """Returns the column names of a header line, in lower case and stripped."""
     return column_names(header, separator(header, COLUMNS))
 
 
 def csv_rows(lines: Iterable[bytes], path: str) -> Iterator[tuple[int, int, dict[str, str]] | Problem]:
-    """Each row's line, its number from 1, and its cells by column; a problem for each row that has one.
+    """Yields each row's line, number from 1, and cells by column; a problem for each invalid row.
 
-    A row begins on its line and may end on a later one. Rows without any text are skipped and not numbered.
+    A row may span several lines. Rows without any text are skipped and not numbered.
     """
     first, lines = peek(lines)
     mark = separator(first.decode("utf-8", "replace"), COLUMNS)

@@ -1,7 +1,7 @@
-"""An `expected` object of dialect meridian to assertions: one function a type, one table of all of them.
+"""Parses an `expected` object of dialect meridian: a function for each type, and a table of them.
 
-The types are the five that the format documents and the others that its own suites use. A type that no
-rule can check becomes the grader `unscored` with its reason; a field that a type does not have is an error.
+The types are the five that the format documents and the others that its own suites use. A type that no rule
+can check becomes the grader `unscored` with its reason; a field that a type does not have is an error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LIMITS: Final = tuple(
 _NOT_LOOKED_UP: Final = "that needs a look-up on the network, which grading never does"
 
 NUMERIC: Final = ("numeric_match", "numeric_equal")
-"""Types and scorers that compare numbers, each with the grader of its name."""
+"""Types and scorers that compare numbers; each has a grader of the same name."""
 
 UNSCORED: Final = {
     "hallucination_check": "no rule tells an invented fact from a true one",
@@ -37,14 +37,14 @@ UNSCORED: Final = {
     "verifiable_claim": f"whether a claim is true cannot be seen in the answer; {_NOT_LOOKED_UP}",
     "url_reachable": f"whether a page answers cannot be seen in the answer; {_NOT_LOOKED_UP}",
 }
-"""Known types without a checkable rule, each with why; read after "cannot be scored by a rule: "."""
+"""Known types that no rule can check, each with the reason, after "cannot be scored by a rule: "."""
 
 
 class Expected:
-    """One `expected` object while it is read.
+    """Reads one `expected` object.
 
-    `method` is the scoring method of the test, if it names one; `answer` becomes the text that the case
-    expects, for types that have one.
+    `method` is the test's scoring method, if any; `answer` becomes the case's expected text, for types with
+    one.
     """
 
     __slots__ = ("answer", "fields", "known_fields", "method", "notes")
@@ -57,7 +57,7 @@ class Expected:
         self.known_fields: tuple[str, ...] = ()
 
     def text(self, name: str) -> str | None:
-        """A text; a number or boolean becomes text with a warning; a blank one is an error."""
+        """Returns a text. A number or boolean becomes text with a warning; a blank text is an error."""
         if name not in self.fields:
             return None
         value = as_text(self.fields.take(name), self.fields, name)
@@ -67,7 +67,7 @@ class Expected:
         return value
 
     def words(self, name: str) -> list[str] | None:
-        """A list of words, or one as text; a blank or empty one is an error."""
+        """Returns a list of words, or a single word as a list; a blank or empty one is an error."""
         if name not in self.fields:
             return None
         value = self.fields.take(name)
@@ -75,25 +75,25 @@ class Expected:
             words = [as_text(item, self.fields, f"{name}[{place}]") for place, item in enumerate(value)]
         else:
             words = [as_text(value, self.fields, name)]
-        given_words = [word for word in words if word is not None]
-        if not words or not all(word.strip() for word in given_words):
+        valid_words = [word for word in words if word is not None]
+        if not words or not all(word.strip() for word in valid_words):
             self.fields.error("missing-expected", name, "is empty or has a blank word, which checks nothing.")
-        return given_words
+        return valid_words
 
     def numbers(self, **names_by_param: str) -> dict[str, Any]:
-        """Whole numbers by the grader's parameter, each from the field it is named for, if it is there."""
+        """Returns whole numbers by grader parameter, each from the given field, if present."""
         limits = {param: self.fields.integer(name) for param, name in names_by_param.items()}
         return {param: value for param, value in limits.items() if value is not None}
 
     def needs(self, *names: str) -> None:
-        """Note that none of these fields is there, unless one of them is wrong already."""
+        """Notes that none of these fields is present, unless one of them has an error."""
         if not any(self.notes.noted(f"expected.{name}") for name in names):
             field_list = " or ".join(f"`{name}`" for name in names)
             self.fields.error("missing-expected", "type", f"needs {field_list}; add what the answer must be.")
 
 
 def as_text(value: Any, fields: Fields, name: str) -> str | None:
-    """The text of a text, number or boolean (the last two with a warning); None and an error for others."""
+    """Returns a text, number or boolean as text, with a warning for the last two; else None and an error."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -110,7 +110,7 @@ def as_text(value: Any, fields: Fields, name: str) -> str | None:
 
 
 def as_number(text: str) -> float | None:
-    """The finite decimal number that a text is, if it is one."""
+    """Returns the finite decimal number in a text, or None."""
     try:
         value = float(text)
     except ValueError:
@@ -149,7 +149,7 @@ def _exact(expected: Expected) -> Iterator[Check]:
 
 
 def exact(value: str, method: str | None, fields: Fields, name: str) -> Check:
-    """The check of one right answer: as a number where the test's method says so and it is one."""
+    """Returns the check for one right answer; a number if the test's method says so and it is one."""
     if method == "numeric_match":
         number = as_number(value)
         if number is not None:
@@ -223,7 +223,7 @@ def _json_array(expected: Expected) -> Iterator[Check]:
     yield "json_array", expected.numbers(min_items="min_items", max_items="max_items")
 
 
-def _refusal(_it: Expected) -> Iterator[Check]:
+def _refusal(_expected: Expected) -> Iterator[Check]:
     yield "abstention", {}
 
 
@@ -260,7 +260,7 @@ def _numeric(expected: Expected) -> Iterator[Check]:
 
 
 def _first_or_strict(grader: str) -> Callable[[Expected], Iterator[Check]]:
-    """A type that compares the number of a text, as the grader of that name reads it."""
+    """Returns a parser for a type that compares numbers with the grader of that name."""
 
     def lower(expected: Expected) -> Iterator[Check]:
         expected.known_fields = ("value", "rel_tolerance")
@@ -323,10 +323,10 @@ TYPES: Final = tuple(_TYPES)
 
 
 def lower(row: dict[str, Any], notes: Notes, method: str | None) -> tuple[str, list[Check], str | None]:
-    """The type, the checks and the expected text of an `expected` object.
+    """Returns the type, the checks and the expected text of an `expected` object.
 
-    `method` is the test's scoring method; it matters only as `numeric_match`. An object without any
-    checkable rule gives `unscored` and a warning.
+    `method` is the test's scoring method; only `numeric_match` matters. An object without a checkable rule
+    gives `unscored` and a warning.
     """
     fields = Fields({name: value for name, value in row.items() if value is not None}, notes, "expected.")
     kind = fields.required_text("type")

@@ -1,10 +1,10 @@
-"""Dialect meridian: simple tests as JSON Lines or CSV, and its full schema, to a suite.
+"""Dialect meridian: simple tests as JSON Lines or CSV, and its full schema.
 
-A simple test names a `scorer`; a test of the full schema has an object as `expected` and perhaps a
-`scoring` method. The documented meaning counts: `exact` is exact but for surrounding whitespace, `contains`
+A simple test names a `scorer`; a test of the full schema has an object as `expected` and optionally a
+`scoring` method. The documented meaning counts: `exact` is exact but for surrounding white space, `contains`
 ignores case, a regex searches. A test is never dropped: what is unknown is an error, and a known type that
-no rule can check is kept and will be UNSCORED. In a suite with `num_runs` each test
-counts once, and passes if all of its answers do.
+no rule can check is kept and will be UNSCORED. In a suite with `num_runs` each test counts once, and passes
+if all of its answers do.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ METHODS: Final[dict[str, str | None]] = {
     **dict.fromkeys(("self_consistency", "format_check", "attack_detection", "content_check")),
     **dict.fromkeys(("tool_claim_audit", "citation_validity", "verbosity_penalty", "url_validity")),
 }
-"""The scoring methods, each with the scorer that does the same for an `expected` text, if one does."""
+"""The scoring methods, each with the equivalent scorer for an `expected` text, or None."""
 
 _METADATA_FIELDS: Final = (
     *("task", "needle", "haystack_size", "difficulty", "capability", "failure_mode", "trap"),
     *("expected_method", "description", "lint"),
 )
-"""Fields of a test that say something about it and change nothing; they become its metadata."""
+"""Fields of a test that have no effect; they become its metadata."""
 _TEST: Final = (
     *("id", "input", "prompt", "expected", "answer", "scorer", "rubric", "tags", "scoring"),
     *("num_runs", "category", "metadata", *_METADATA_FIELDS),
@@ -61,7 +61,7 @@ _SEPARATED: Final = str.maketrans(";", ",")
 
 
 class Meridian(Dialect):
-    """The dialect."""
+    """Reads simple tests and the full schema."""
 
     endings = (".jsonl", ".ndjson", ".json", ".csv")
     pass_rule = PassRule()
@@ -69,7 +69,7 @@ class Meridian(Dialect):
     written_form = "JSONL"
 
     def recognises(self, head: Head) -> str | None:
-        """Rows with a field that only this dialect has, or a CSV header that names the prompt."""
+        """Recognises rows with a field that only this dialect has, or a CSV header that names the prompt."""
         names = {name for row in head.rows for name in row}
         for name in () if is_of_fieldkit(head) or is_of_agent_skills(head) else _OWN:
             if name in names:
@@ -85,7 +85,7 @@ class Meridian(Dialect):
         return None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
-        """The header, the cases in file order, and every problem where it is met."""
+        """Yields the header, the cases in file order, and each problem where it occurs."""
         first, lines = peek(source.lines())
         if _is_csv(first, source.path):
             yield _suite(source.path)
@@ -102,7 +102,7 @@ class Meridian(Dialect):
             yield from _read_json(lines, source.path)
 
     def assertion_types(self) -> Collection[str]:
-        """The types of the format's assertions."""
+        """Returns the types of the format's assertions."""
         return (*SCORERS, *EXPECTED_TYPES)
 
 
@@ -173,7 +173,7 @@ def _read_case(row: dict[str, Any], notes: Notes, default_id: str) -> Iterator[P
 
 
 def _drop_nulls(row: dict[str, Any]) -> dict[str, Any]:
-    """The row without its nulls, which this dialect takes for absent."""
+    """Returns the row without nulls, which mean absent in this dialect."""
     return {name: value for name, value in row.items() if value is not None} if None in row.values() else row
 
 
@@ -218,7 +218,7 @@ def _id(fields: Fields, default: str) -> str:
 
 
 def _take_either(fields: Fields, name: str, alias: str) -> tuple[Any, str]:
-    """The value of a field that has two names and the name it was under; None where both are blank."""
+    """Returns the value of a field with two names, and the name used; None if both are blank."""
     value, other = fields.take(name), fields.take(alias)
     if isinstance(value, str) and not value.strip():
         value = None
@@ -247,7 +247,7 @@ def _tags(fields: Fields) -> tuple[str, ...]:
 
 
 def _read_details(fields: Fields) -> tuple[str | None, int | None, dict[str, Any]]:
-    """Category, repeats and metadata; and notes every field that is unknown."""
+    """Returns category, repeats and metadata, and notes unknown fields."""
     if not fields.names():
         return None, None, {}
     category = fields.text("category")
@@ -271,7 +271,7 @@ def _read_details(fields: Fields) -> tuple[str | None, int | None, dict[str, Any
 
 
 def _graded(fields: Fields, notes: Notes) -> tuple[Any, tuple[Assertion, ...]]:
-    """What the case expects and its assertions; none where there is an error."""
+    """Returns the expected value and the assertions of a case; no assertions if there is an error."""
     expected, name = _take_either(fields, "expected", "answer")
     scorer = _word(fields, "scorer", SCORERS)
     method, weight = _scoring(fields, notes) if "scoring" in fields else (None, None)
@@ -313,9 +313,9 @@ def _word(fields: Fields, name: str, allowed: Iterable[str]) -> str | None:
 
 
 def _scoring(fields: Fields, notes: Notes) -> tuple[str | None, float | None]:
-    """The method and the weight of `scoring`, which is a method's name or an object.
+    """Returns the method and the weight of `scoring`, a method's name or an object.
 
-    A weight of 1 is None, so that it is written nowhere, like any other default.
+    A weight of 1 is returned as None, so that it is not stored, like any other default.
     """
     value = fields.take("scoring")
     if isinstance(value, str):
@@ -358,7 +358,7 @@ def _choose_scorer(method: str | None, fields: Fields) -> str:
 def _simple(
     scorer: str, fields: Fields, expected: Any, name: str, rubric: Any, method: str | None
 ) -> tuple[list[Check], Any]:
-    """The checks and the expected value of a test whose `expected` is text, or that asks a judge."""
+    """Returns the checks and the expected value of a test whose `expected` is text, or that uses a judge."""
     if scorer == "json_schema" and isinstance(expected, dict):
         _ignore_rubric(fields, rubric, scorer)
         return [("json_schema", {"schema": expected})], None

@@ -1,8 +1,7 @@
-"""Dialect meridian, written as JSON Lines: simple tests where they say it, else the full schema.
+"""Writes dialect meridian as JSON Lines: simple tests where possible, else the full schema.
 
-The assertions of a case are looked up among the shapes that the dialect lowers to
-(`meridian_rendering_expected`). A case that has another shape, or anything else that the format lacks, is
-noted.
+The assertions of a case are looked up among the shapes that the format can express (`writer_expected.py`). A
+case with another shape, or with anything else that the format lacks, is noted.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _NOT_OF_CASES: Final = (
 
 
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
-    """The suite as one file of JSON Lines. See `proctor.protocols.Renderer`."""
+    """Yields the suite as one file of JSON Lines. See `proctor.protocols.Renderer`."""
     header = Unsaid(suite, "meridian", lossy=lossy)
     note_suite(header, suite, _NOT_OF_SUITES, has_holdout=True)
     cases = list(cases)
@@ -92,7 +91,7 @@ def _prompt(case: Case, unsaid: Unsaid) -> str:
 
 
 def _graded(case: Case, unsaid: Unsaid) -> dict[str, Any]:
-    """The fields that say how a case is graded; what they cannot say is noted."""
+    """Returns the grading fields of a case; what they cannot express is noted."""
     loses_checks = False
     for place, assertion in enumerate(case.assertions):
         for name in ("required", "negated", "pass_at"):
@@ -104,25 +103,25 @@ def _graded(case: Case, unsaid: Unsaid) -> dict[str, Any]:
     weights = {float(assertion.weight) for assertion in case.assertions}
     if len(weights) > 1:
         unsaid.note("assertions[1].weight", "it has one weight for all checks of a test.")
-    kept_assertions = list(case.assertions)
-    shape = shape_of(kept_assertions, case.expected)
+    supported = list(case.assertions)
+    shape = shape_of(supported, case.expected)
     if shape is None:
-        kept_assertions, shape = _fitting(case, unsaid)
-    if (loses_checks or len(kept_assertions) < len(case.assertions)) and not unsaid.refused:
-        kept_assertions, shape = [], UNSCORED  # what is left of its checks would pass other answers
+        supported, shape = _fitting(case, unsaid)
+    if (loses_checks or len(supported) < len(case.assertions)) and not unsaid.refused:
+        supported, shape = [], UNSCORED  # the rest would pass other answers
     if shape.expected != case.expected:
         unsaid.note("expected", _why_expected(shape))
     unsaid.note_labels(case.assertions, renderable=(shape.label,))
     row = dict(shape.row)
     weight = next(iter(weights), 1.0) if len(weights) == 1 else 1.0
-    if weight != 1 and kept_assertions:
+    if weight != 1 and supported:
         method = row.get("scoring")
         row["scoring"] = {**({} if method is None else {"method": method}), "weight": weight}
     return row
 
 
 def _fitting(case: Case, unsaid: Unsaid) -> tuple[list[Assertion], Shape]:
-    """As many of the assertions as fit together into one test, and their shape; the others are noted."""
+    """Returns as many assertions as fit into one test, and their shape; the others are noted."""
     fitting: list[Assertion] = []
     best = None
     for place, assertion in enumerate(case.assertions):

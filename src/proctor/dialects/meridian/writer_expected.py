@@ -1,7 +1,7 @@
-"""Assertions of a case to the fields of a test of dialect meridian: the way back of `meridian_expected`.
+"""Assertions of a case to the fields of a meridian test: the inverse of `expected.py`.
 
-A shape is what some fields of a test are lowered to. For the checks of a case each way of saying them is
-listed; the best says the expected answer and the label too.
+A shape is a way to write some checks as fields of a test. All shapes for the checks of a case are listed; the
+best one also gives the expected answer and the label.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ Params = dict[str, Any]
 
 
 class Shape(Struct, frozen=True):
-    """One way to say the checks of a case."""
+    """One way to write the checks of a case."""
 
     row: dict[str, Any]
     """The fields of the test."""
     expected: Any
-    """What the test will say that it expects."""
+    """The expected value that the test is read with."""
     label: str
-    """The label that its assertions will have."""
+    """The label that its assertions are read with."""
 
 
 UNSCORED: Final = Shape({"expected": {"type": "length"}}, None, "length")
-"""A test that checks nothing and says so: a length without limits."""
+"""A test that explicitly checks nothing: a length without limits."""
 
 
 def shape_of(assertions: Sequence[Assertion], expected: Any) -> Shape | None:
-    """The best way to say these checks, whatever else the assertions have; None where there is none."""
+    """Returns the best way to write these checks; None if there is none."""
     checks = [(assertion.grader, assertion.params) for assertion in assertions]
     names = tuple(grader for grader, _ in checks)
     make = _SHAPES.get(names)
@@ -118,7 +118,7 @@ def _contains(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
 
 
 def _word_lists(*graders: str) -> Callable[[list[Params], Any], Iterator[Shape]]:
-    """Required words, a part and forbidden words, in this order and as far as they are there."""
+    """Returns shapes of required words, a contained text and forbidden words, in this order."""
 
     def shapes(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
         fields: dict[str, Any] = {}
@@ -224,7 +224,7 @@ def _unscored(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
 
 @cache
 def _without_rule() -> list[tuple[str, Params]]:
-    """The types that no rule can check when nothing stands beside them, each with what it is lowered to."""
+    """Returns the types that no rule can check without further fields, each with its parsed parameters."""
     call_lists = ((kind, lower({"type": kind}, Notes("", 1), None)[1]) for kind in TYPES)
     return [(kind, checks[0][1]) for kind, checks in call_lists if checks and checks[0][0] == "unscored"]
 

@@ -1,7 +1,7 @@
 """Classes of OpenAI's evals to assertions: how an answer is compared with `ideal`.
 
-The original's comparison counts: `Match` is `startswith` on the answer as it is, `Includes` finds a text in
-it, and a class that asks a judge puts the answer into one of several choices.
+Answers are compared as in the original: `Match` is `startswith` on the answer as it is, `Includes` finds a
+text in it, and a class with a judge assigns the answer to one of several choices.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ Comparison = tuple[str, dict[str, Any]]
 MODEL_GRADED: Final = "ModelBasedClassify"
 
 _FACT: Final = {"A": 1.0, "B": 1.0, "C": 1.0, "D": 0.0, "E": 1.0}
-"""The choices of `fact`, which has no scores: D alone says that the answer disagrees with the expert's."""
+"""The scores of `fact`, which has none of its own: only D says that the answer disagrees."""
 _NAME: Final = re.compile(r"[\w-]+")
 _NO_EFFECT: Final = ("eval_kwargs", "sample_kwargs", "match_fn")
 
 
 class Form(Struct, frozen=True, kw_only=True):
-    """How the answers of one eval are judged."""
+    """How the answers of one eval are graded."""
 
     kind: str
     compare: Callable[[list[str], Fields], Comparison]
     needs_ideal: bool = True
     fields: tuple[str, ...] = ()
-    """What else each row must have: fields that the judge is shown."""
+    """Further fields that each row must have, as the judge is shown them."""
 
     def assertion(self, ideals: list[str], fields: Fields) -> Assertion:
-        """The assertion of a row."""
+        """Returns the assertion of a row."""
         grader, params = self.compare(ideals, fields)
         return Assertion(grader=grader, params=params, label=self.kind)
 
 
 def unknown(reason: str) -> Form:
-    """A form in which no answer is judged."""
+    """Returns a grading that leaves every answer unscored."""
     return Form(kind="unscored", compare=lambda *_: ("unscored", {"reason": reason}), needs_ideal=False)
 
 
 def form_of(source: Source, evaluation: Eval, notes: Notes) -> Form:
-    """How the answers of an eval are judged; an error where its class or its arguments are not read."""
+    """Returns how an eval is graded; an error if its class or arguments are not supported."""
     if evaluation.kind == MODEL_GRADED:
         form = _model_graded(source, evaluation, notes)
     else:
@@ -68,7 +68,7 @@ def form_of(source: Source, evaluation: Eval, notes: Notes) -> Form:
 
 
 def text_form(kind: str, args: dict[str, Any]) -> Form | None:
-    """The form of a class that compares texts; None for any other class."""
+    """Returns the grading of a class that compares texts; None for any other class."""
     compare = _CLASSES.get(kind)
     if compare is None:
         return None
@@ -107,7 +107,7 @@ def _json_match(ideals: list[str], fields: Fields, _args: dict[str, Any]) -> Com
 
 
 def _number(grader: str) -> Callable[[list[str], Fields, dict[str, Any]], Comparison]:
-    """A class that compares numbers; of several ideals any may be meant."""
+    """Returns a comparison of numbers; with several ideals, one must match."""
 
     def compare(ideals: list[str], _fields: Fields, args: dict[str, Any]) -> Comparison:
         own = {name: args[name] for name in ("rel_tolerance",) if name in args}
@@ -130,14 +130,14 @@ _CLASSES: Final[dict[str, Callable[[list[str], Fields, dict[str, Any]], Comparis
     "NumericEqual": _number("numeric_equal"),
 }
 TYPES: Final = tuple(_CLASSES)
-"""The classes that compare texts; `evals-class` in `proctor.toml` may name one."""
+"""The classes that compare texts, which `evals-class` in `proctor.toml` can name."""
 
 
 # --- judges ------------------------------------------------------------------------------------------------
 
 
 def _model_graded(source: Source, evaluation: Eval, notes: Notes) -> Form | None:
-    """The form of a class whose judge chooses by a prompt of the registry."""
+    """Returns the grading of a class whose judge uses a prompt of the registry."""
     name: Any = evaluation.args.get("modelgraded_spec")
     if not isinstance(name, str):
         message = (
@@ -170,7 +170,7 @@ def _model_graded(source: Source, evaluation: Eval, notes: Notes) -> Form | None
 
 
 def _unread(evaluation: Eval, spec: dict[str, Any]) -> str | None:
-    """What an eval does with its judge that is not read, as a clause."""
+    """Returns what an eval does with its judge that is not supported, as a clause."""
     outputs = spec.get("input_outputs")
     if not isinstance(outputs, dict) or list(outputs) != ["input"] or not isinstance(outputs["input"], str):
         return "compares the answers to several inputs, and a case has one request. Write a case for each"
@@ -189,7 +189,7 @@ def _choices(spec: dict[str, Any]) -> list[str] | None:
 
 
 def _scores(name: str, choices: list[str], raw_scores: Any) -> dict[str, float] | None:
-    """What each choice is worth from 0 to 1: its place between the lowest score and the highest."""
+    """Returns the score of each choice, scaled from 0 to 1; None if they are invalid."""
     if raw_scores is None and name == "fact" and choices == list(_FACT):
         return _FACT
     try:
@@ -206,7 +206,7 @@ def _scores(name: str, choices: list[str], raw_scores: Any) -> dict[str, float] 
 
 
 def _judged(evaluation: Eval, spec: dict[str, Any], scores: dict[str, float], notes: Notes) -> Form | None:
-    """The form of a prompt for judges, with the names that it shows as those of the grader."""
+    """Returns the grading for a judge prompt, with its placeholders translated to the grader's names."""
     more: Any = evaluation.args.get("modelgraded_spec_args") or {}
     variables = {"input": "input", spec["input_outputs"]["input"]: "output", "ideal": "expected_output"}
     template, fields = "", []

@@ -1,6 +1,6 @@
-"""Dialect openai_evals: rows of `input` and `ideal`, or the registry's YAML that names them, to a suite.
+"""Dialect openai_evals: rows of `input` and `ideal`, or the registry's YAML that names them.
 
-How an answer is compared with `ideal` stands in no row, but in a registry: YAML that names the file and the
+Rows do not say how an answer is compared with `ideal`. A registry does: YAML that names the file and the
 class of its eval.
 """
 
@@ -15,12 +15,12 @@ from proctor.protocols import Dialect, Head, Placed, Source
 
 
 class OpenAiEvals(Dialect):
-    """The dialect."""
+    """Reads rows of OpenAI's evals, or a registry of them."""
 
     endings = (".jsonl", ".ndjson", ".json", *YAML)
 
     def recognises(self, head: Head) -> str | None:
-        """Rows of `input` and `ideal` that lack what each case of dialect pramana has, or a registry."""
+        """Recognises rows of `input` and `ideal` without pramana's fields, or a registry."""
         if is_of_openai_evals(head):
             return "its lines have `input` and `ideal`, and neither `assertion` nor `category`"
         if is_of_evals_registry(head):
@@ -28,19 +28,19 @@ class OpenAiEvals(Dialect):
         return None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
-        """The header, the cases in file order, and every problem where it is met."""
-        from proctor.dialects.openai_evals.suite import suite_of  # most runs are of another dialect
+        """Yields the header, the cases in file order, and each problem where it occurs."""
+        from proctor.dialects.openai_evals.suite import suite_of  # most runs use another dialect
 
         yield from suite_of(source)
 
     def may_be_suite(self, source: Source) -> bool:
-        """Rows, or YAML that is a registry."""
+        """Returns False for YAML that is no registry."""
         is_yaml = source.path.lower().endswith(YAML)
         return not is_yaml or is_of_evals_registry(read_head(source.path, source.lines()))
 
     def assertion_types(self) -> Collection[str]:
-        """The types of the format's assertions."""
-        from proctor.dialects.openai_evals.classes import TYPES  # most runs are of another dialect
+        """Returns the types of the format's assertions."""
+        from proctor.dialects.openai_evals.classes import TYPES  # most runs use another dialect
 
         return TYPES
 

@@ -1,7 +1,7 @@
 """The registry of OpenAI's evals: YAML that gives each eval its class, its data and its arguments.
 
-Its project keeps such files in `evals`, data in `data` and prompts for judges in `modelgraded`, side by side.
-Paths here are relative to the suite's folder, as those of `Source.find` are.
+The project has these files in `evals`, data in `data` and judge prompts in `modelgraded`, side by side. Paths
+here are relative to the suite's folder, as in `Source.find`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from proctor.protocols import Found, Source
 from proctor.validation import Notes
 
 MOST_LEVELS: Final = 8
-"""How many folders above the data are searched for `evals`; the original's registry is at most four above."""
+"""How many folders above the data are searched for `evals`; the original has at most four."""
 _LFS: Final = b"version https://git-lfs."
 
 
@@ -27,7 +27,7 @@ class Eval(Struct, frozen=True, kw_only=True):
 
     name: str
     kind: str
-    """Its class, without the module."""
+    """The class, without its module."""
     args: dict[str, Any]
     registry: str = "."
     """The path of the registry's file."""
@@ -35,7 +35,7 @@ class Eval(Struct, frozen=True, kw_only=True):
 
 
 def evals_of(value: Any, registry: str) -> list[Eval]:
-    """The evals of a registry's file; other entries only name or describe one."""
+    """Returns the evals in a registry file; other entries only name or describe one."""
     entries = value.items() if isinstance(value, dict) else ()
     return [
         Eval(
@@ -51,7 +51,7 @@ def evals_of(value: Any, registry: str) -> list[Eval]:
 
 
 def evals_about(source: Source, notes: Notes) -> list[Eval]:
-    """The evals whose data the suite's file is, from the nearest registry that names it."""
+    """Returns the evals whose data is the suite's file, from the nearest registry that names it."""
     for level in range(MOST_LEVELS + 1):
         folder = "" if level == 0 else f"{'../' * level}evals/"
         evals = [
@@ -66,7 +66,7 @@ def evals_about(source: Source, notes: Notes) -> list[Eval]:
 
 
 def file_beside(source: Source, evaluation: Eval, folder: str, reference: str) -> Found | None:
-    """A file that an eval names: in a folder beside that of its registry, else beside the registry itself."""
+    """Finds a file that an eval names: in a folder beside the registry's folder, or beside the registry."""
     folder_path = dirname(evaluation.registry)
     places = (
         join(folder_path, "..", folder, reference),
@@ -78,7 +78,7 @@ def file_beside(source: Source, evaluation: Eval, folder: str, reference: str) -
 
 
 def data_of(source: Source, evaluation: Eval, name: str, notes: Notes) -> Found | None:
-    """The file of rows that an argument of an eval names; None and an error where there is none."""
+    """Finds the file of rows that an argument of an eval names, or notes an error."""
     reference: Any = evaluation.args.get(name)
     if not isinstance(reference, str) or not reference.strip():
         message = f"{evaluation.name} has no `{name}` in its `args`; give the path of a JSON Lines file."
@@ -102,7 +102,7 @@ def data_of(source: Source, evaluation: Eval, name: str, notes: Notes) -> Found 
 
 
 def spec_of(source: Source, evaluation: Eval, name: str, notes: Notes) -> dict[str, Any] | None:
-    """The prompt for judges of that name, as its YAML has it; None and an error where there is none."""
+    """Returns the judge prompt with that name from the registry's YAML, or None and an error."""
     folder_path = dirname(evaluation.registry)
     for folder in (join(folder_path, "../modelgraded"), join(folder_path, "modelgraded"), folder_path):
         for path in source.expand(normpath(join(folder, "*.yaml"))):
@@ -121,7 +121,7 @@ def spec_of(source: Source, evaluation: Eval, name: str, notes: Notes) -> dict[s
 
 def _about(source: Source, registry: str, notes: Notes) -> Iterator[Eval]:
     own = _own_path(source)
-    # Few files of a registry are of this data; those that are have the name of its folder in them as well.
+    # Few registry files use this data; those that do contain the name of its folder.
     direct = "/" not in registry or dirname(own) == _data(own, registry)
     needle = "/".join(own.split("/")[-1 if direct else -2 :])
     for evaluation in evals_of(_yaml(source, registry, needle, notes), registry):
@@ -130,7 +130,7 @@ def _about(source: Source, registry: str, notes: Notes) -> Iterator[Eval]:
 
 
 def _is_about(evaluation: Eval, own: str) -> bool:
-    """Whether an eval names the file: from `data` beside its folder, from a folder above it, or beside it."""
+    """Whether an eval names the file: in `data` beside its folder, in a folder above, or beside it."""
     reference: Any = evaluation.args.get("samples_jsonl")
     if not isinstance(reference, str):
         return False
@@ -142,19 +142,19 @@ def _is_about(evaluation: Eval, own: str) -> bool:
 
 
 def _data(own: str, registry: str) -> str:
-    """The folder of data beside that of a registry."""
+    """Returns the data folder beside a registry's folder."""
     return normpath(join(dirname(own), dirname(registry), "..", "data"))
 
 
 def _own_path(source: Source) -> str:
-    """The path of the suite's file: from the root, or from the top of an upload."""
+    """Returns the absolute path of the suite's file, or its path in an upload."""
     if not source.folder:
         return normpath("/" + source.path.lstrip("/"))
     return f"{source.folder.replace(chr(92), '/')}/{file_name(source.path).name}"
 
 
 def _yaml(source: Source, path: str, needle: str, notes: Notes) -> Any:
-    """What a YAML file says, if the text is in it; None and a warning where it cannot be read."""
+    """Parses a YAML file if it contains the text; None and a warning if it is invalid."""
     file = source.find(path)
     if file is None or needle.encode() not in file.data:
         return None

@@ -1,7 +1,7 @@
-"""Rows of OpenAI's evals to cases: of a file of rows, or of all files that a registry's YAML names.
+"""Reads rows of OpenAI's evals as cases: a file of rows, or all files that a registry's YAML names.
 
-For a file of rows the nearest registry that names it decides how answers are judged. Where none does, the
-project says the class, or the suite is refused: a wrong class would give wrong verdicts.
+For a file of rows, the nearest registry that names it decides how answers are judged. Without one, the
+project must name the class: a wrong class would give wrong verdicts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from proctor.validation import Fields, Notes, shown
 
 _YAML: Final = (".yaml", ".yml")
 _UNUSED_NAMES: Final = frozenset(("samples", "test", "data"))
-"""Names of files that say nothing of the suite."""
+"""File names that say nothing about the suite."""
 
 
 class Layout(Struct, frozen=True, kw_only=True):
@@ -34,13 +34,13 @@ class Layout(Struct, frozen=True, kw_only=True):
 
     form: Form
     examples: tuple[Message, ...] = ()
-    """Messages that are shown before the last one of each row."""
+    """Messages inserted before the last message of each row."""
     name: str | None = None
-    """The eval's name, where a suite has several."""
+    """The eval's name, if the suite has several."""
 
 
 def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
-    """The header, the cases in file order, and every problem where it is met."""
+    """Yields the header, the cases in file order, and each problem where it occurs."""
     if file_name(source.path).suffix.lower() in _YAML:
         yield from _read_registry(source)
     else:
@@ -48,7 +48,7 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
 
 
 def _read_rows(source: Source) -> Iterator[Suite | Placed | Problem]:
-    """A file of rows, whose eval is looked for in the registries around it."""
+    """Reads a file of rows, whose eval is looked up in the registries around it."""
     notes = Notes(source.path, 1)
     evals = evals_about(source, notes)
     evaluation = evals[0] if evals else None
@@ -71,7 +71,7 @@ def _read_rows(source: Source) -> Iterator[Suite | Placed | Problem]:
 
 
 def _read_registry(source: Source) -> Iterator[Suite | Placed | Problem]:
-    """A file of a registry: the rows of all of its evals."""
+    """Reads a registry file: the rows of all its evals."""
     notes = Notes(source.path, 1)
     value = yaml_of(whole(source), notes)
     evals = evals_of(value, file_name(source.path).name)
@@ -85,7 +85,7 @@ def _read_registry(source: Source) -> Iterator[Suite | Placed | Problem]:
     for evaluation in evals:
         notes = _start_log(source, evaluation)
         layout = _layout(source, evaluation, notes, name=None if alone else evaluation.name)
-        # Of an eval that is not read and has no data of this kind, that is not told as well.
+        # If the eval is not supported, missing data of this kind is not reported as well.
         has_samples = "samples_jsonl" in evaluation.args or not notes.failed
         file = data_of(source, evaluation, "samples_jsonl", notes) if has_samples else None
         if notes.failed:
@@ -98,7 +98,7 @@ def _read_registry(source: Source) -> Iterator[Suite | Placed | Problem]:
 
 
 def _report_failure(evaluation: Eval, notes: Notes, file: Found | None) -> Iterator[Problem]:
-    """The problems of an eval that is not read, which keep each of its rows from being a case."""
+    """Yields the problems of an eval that cannot be read, which exclude all its rows."""
     lines = 1 if file is None else sum(map(bool, map(bytes.strip, BytesIO(file.data))))
     row = Row(path=notes.path, line=notes.line, cases=lines)
     for problem in notes.problems:
@@ -114,7 +114,7 @@ def _name(source: Source) -> str:
 
 
 def _default(source: Source, notes: Notes) -> Layout:
-    """What the project says of files that no registry names; an error where it says nothing."""
+    """Returns the project's setting for files that no registry names; an error if there is none."""
     kind: Any = source.options.get("evals_class")
     form = text_form(kind, {}) if isinstance(kind, str) else None
     if form is not None:
@@ -134,7 +134,7 @@ def _default(source: Source, notes: Notes) -> Layout:
 
 
 def _start_log(source: Source, evaluation: Eval) -> Notes:
-    """Where what is wrong with an eval is noted: its entry in the registry."""
+    """Returns notes for problems with an eval, at its entry in the registry."""
     return Notes(shown_path(source, evaluation.registry), evaluation.line)
 
 
@@ -144,7 +144,7 @@ def _layout(source: Source, evaluation: Eval, notes: Notes, name: str | None = N
 
 
 def _examples(source: Source, evaluation: Eval, notes: Notes) -> tuple[Message, ...]:
-    """The messages of the first `num_few_shot` examples."""
+    """Returns the messages of the first `num_few_shot` examples."""
     count: Any = evaluation.args.get("num_few_shot") or 0
     if type(count) is not int or count < 0 or (count and evaluation.kind != "Match"):
         message = (
@@ -184,7 +184,7 @@ def _examples(source: Source, evaluation: Eval, notes: Notes) -> tuple[Message, 
 def _cases(
     lines: Iterable[bytes], path: str, layout: Layout, *, own: bool = False
 ) -> Iterator[Placed | Problem]:
-    """The cases of a file of rows; `own` says that it is the suite's own file."""
+    """Yields the cases of a file of rows; `own` means the suite's own file."""
     for item in rows(lines, path):
         if isinstance(item, Problem):
             yield item

@@ -1,7 +1,7 @@
-"""A `manifest.toml` to frozen tiers, and a tier to what is wrong with the file it lists.
+"""Parses a `manifest.toml` into frozen tiers, and checks suites against it.
 
-A manifest stands beside the suites of dialect pramana and says what was published: how many cases each
-file has, their tokens, their hash. It is checked and never changed; this module opens no file.
+A manifest is in the folder of pramana suites and says what was published: the number of cases of each file,
+their tokens, their hash. It is checked and never changed; this module opens no file.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ class Tier(Struct, frozen=True, kw_only=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """What a folder of suites says of itself."""
+    """What a manifest says about the suites in its folder."""
 
     version: str
     tiers: tuple[Tier, ...] = ()
     created: str | None = None
     description: str | None = None
     categories: tuple[str, ...] | None = None
-    """None: the manifest does not list them, so they are not checked."""
+    """None if the manifest does not list them; then they are not checked."""
     assertion_types: tuple[str, ...] | None = None
     cost_model: str | None = None
 
     def tier(self, file_name: str) -> Tier | None:
-        """The tier that lists a file of that name."""
+        """Returns the tier that lists the file."""
         return next((tier for tier in self.tiers if tier.file == file_name), None)
 
 
 def read_manifest(text: str, path: str) -> tuple[Manifest | None, list[Problem]]:
-    """The manifest, or None and everything that is wrong with it.
+    """Parses a manifest. Returns it, or None and its problems.
 
-    TOML that has neither `suite` nor `tiers` is some other program's file: a warning and no manifest.
+    TOML that has neither `suite` nor `tiers` belongs to another program: a warning and no manifest.
     """
     import tomllib  # only a suite with a manifest beside it needs it
 
@@ -155,7 +155,7 @@ def _date(suite: Fields) -> str | None:
 
 
 def _find_line(text: str, field: str | None) -> int:
-    """The line on which a field's own name, or failing that its table's, first stands; else 1."""
+    """Returns the first line with a field's name, or else its table's name; 1 if there is none."""
     lines = text.splitlines()
     start = 0
     for name in (field or "").split("[")[0].split("."):
@@ -175,18 +175,18 @@ def check_tier(
     suite_hash: str | None,
     path: str = "",
 ) -> list[Problem]:
-    """How a suite differs from what the manifest says of the file of that name; empty if it is not listed.
+    """Returns the differences between a suite and its entry in the manifest; empty if it has no entry.
 
-    Another sum of `tokens_est` is a warning, as both are estimates; every other difference is an error.
+    A different sum of `tokens_est` is a warning, as both are estimates; all other differences are errors.
 
     Args:
         manifest: what was published.
         file_name: the suite's file.
-        count: how many cases it has.
+        count: the number of its cases.
         tokens: the sum of their `tokens_est`.
         categories: those of its cases.
         assertion_types: those of its cases.
-        suite_hash: its hash; None where the manifest gives none.
+        suite_hash: its hash; None if the manifest has none.
         path: its name in problems; empty for `file_name`.
     """
     tier = manifest.tier(file_name)

@@ -1,8 +1,8 @@
-"""Dialect pramana: JSON Lines of `input`, `ideal` and one `assertion`, in published tiers, to a suite.
+"""Dialect pramana: JSON Lines of `input`, `ideal` and one `assertion`, in published tiers.
 
-Every field of the format is checked and an unknown one is an error. The dialect's meaning becomes explicit
-parameters: which ideal counts, whether case does. A `manifest.toml` beside the file that lists it is held
-against it. Which grader marks what is known here by name only.
+Every field is checked, and an unknown one is an error. The dialect's meaning becomes explicit parameters,
+such as which ideal counts and whether case matters. The file is checked against a `manifest.toml` beside it
+that lists it. Graders are known here by name only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DIFFICULTIES: Final = ("easy", "medium", "hard")
 ROLES: Final = ("system", "user", "assistant", "developer", "tool")
 DEFAULT_THRESHOLD: Final = 0.8
 NUMERIC: Final = ("numeric_match", "numeric_equal")
-"""Types that compare numbers, each with the grader of its name."""
+"""Types that compare numbers; each has a grader of the same name."""
 
 _CASE: Final = ("id", "category", "input", "ideal", "assertion", "metadata", "lint")
 _MESSAGE: Final = ("role", "content", "name")
@@ -35,20 +35,20 @@ _SHARED: Final = frozenset(("id", "input", "category", "metadata"))
 _MANIFEST: Final = "manifest.toml"
 
 KEPT: Final = "proctor"
-"""The field of the metadata that keeps what the format could not say, where a suite was converted to it."""
+"""The metadata field with what the format could not express, in a converted suite."""
 
 Ideal = str | list[str] | None
 
 
 class Pramana(Dialect):
-    """The dialect."""
+    """Reads tiers of JSON Lines, checked against their manifest."""
 
     pass_rule = PassRule()
     renderer = "proctor.dialects.pramana.writer:render"
     written_form = "JSONL"
 
     def recognises(self, head: Head) -> str | None:
-        """Rows with `assertion` or `ideal`, or rows with nothing that says more than `input`."""
+        """Recognises rows with `assertion` or `ideal`, or with `input` and only common fields."""
         names = {name for row in head.rows for name in row}
         if is_of_openai_evals(head):
             return None
@@ -60,7 +60,7 @@ class Pramana(Dialect):
         return None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
-        """The header, the cases in file order, and every problem where it is met."""
+        """Yields the header, the cases in file order, and each problem where it occurs."""
         manifest, problems = _manifest(source)
         yield from problems
         name = file_name(source.path)
@@ -89,16 +89,16 @@ class Pramana(Dialect):
             yield from tally.check(manifest, tier, source)
 
     def published_hash(self, source: Source) -> str:
-        """The hash over the cases as they are written, sorted."""
+        """Returns the hash of the sorted cases as written."""
         return hash_text(b"".join(read_lines(source)), source.path)
 
     def assertion_types(self) -> Collection[str]:
-        """The types of the format's assertions."""
+        """Returns the types of the format's assertions."""
         return TYPES
 
 
 class _Tally:
-    """What a manifest is held against, summed over the cases of a file."""
+    """Totals over the cases of a file, to compare with the manifest."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -115,7 +115,7 @@ class _Tally:
     def check(self, manifest: Manifest, tier: Tier, source: Source) -> list[Problem]:
         actual_hash = None
         if tier.hash is not None:
-            # read again rather than kept: only the text of each row is held while it is sorted
+            # read again rather than kept: only the text of each row is in memory while sorting
             again = rows(source.lines(), source.path)
             actual_hash = hash_rows(item[1] for item in again if not isinstance(item, Problem))
         return check_tier(
@@ -171,7 +171,7 @@ def _case(fields: Fields, notes: Notes) -> Case:
 
 
 def input_of(fields: Fields, notes: Notes, name: str = "input") -> tuple[Message, ...]:
-    """The messages of a field, a text or a list of messages."""
+    """Returns the messages of a field: a text, or a list of messages."""
     value = fields.take(name)
     if isinstance(value, str):
         messages: tuple[Message, ...] = (Message(role="user", content=value),)
@@ -209,7 +209,7 @@ def _message(item: Any, name: str, fields: Fields, notes: Notes) -> Message:
 
 
 def ideal_of(fields: Fields) -> Ideal:
-    """What `ideal` says: a text, a list of texts, or nothing."""
+    """Returns `ideal`: a text, a list of texts, or None."""
     value = fields.take("ideal")
     if value is None or isinstance(value, str):
         return value
@@ -240,7 +240,7 @@ def _metadata(fields: Fields) -> tuple[tuple[str, ...], dict[str, Any]]:
 
 
 class _AssertionReader:
-    """The `assertion` object with its parts checked, and the ideal it is about."""
+    """The checked fields of an `assertion`, and the ideal it compares with."""
 
     __slots__ = (
         "fields",
@@ -266,7 +266,7 @@ class _AssertionReader:
         fields.finish(_ASSERTION)
 
     def items(self) -> list[str]:
-        """The ideals that count; [""] and an error where there is none, or one that every answer matches."""
+        """Returns the ideals to compare with; [""] and an error if there are none, or one is blank."""
         ideal = [self.ideal] if isinstance(self.ideal, str) else self.ideal
         if ideal and self.kind in _FIRST_ONLY:
             if len(ideal) > 1:

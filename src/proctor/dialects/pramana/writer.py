@@ -1,4 +1,4 @@
-"""Dialect pramana, written as JSON Lines: one check a case, and the fields that the format demands."""
+"""Writes dialect pramana as JSON Lines: one check for each case, and the fields that the format requires."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _FACTS: Final = ("difficulty", "tokens_est")
 _IMPOSSIBLE_JUDGE_PROMPT: Final = (
     "The check of this case could not be said here; `metadata.proctor` keeps it. Answer NO."
 )
-"""What a judge is asked in place of a check that is lost, so that nothing passes by being lost."""
+"""Replaces a check that cannot be expressed, so that no case passes by losing it."""
 
 
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
-    """The suite as one file of JSON Lines. See `proctor.protocols.Renderer`."""
+    """Yields the suite as one file of JSON Lines. See `proctor.protocols.Renderer`."""
     header = Unsaid(suite, "pramana", lossy=lossy)
     note_suite(header, suite, _NOT_OF_SUITES)
     if suite.declared_version is not None:
@@ -105,15 +105,15 @@ def _metadata(case: Case, unsaid: Unsaid, above: dict[str, Any]) -> dict[str, An
             unsaid.note(f"metadata.{name}", "its metadata has no such field.")
     if case.tags:
         facts["tags"] = list(case.tags)
-    kept_metadata = unsaid.metadata(above).get(KEPT)
-    return facts if kept_metadata is None else {**facts, KEPT: kept_metadata}
+    losses = unsaid.metadata(above).get(KEPT)
+    return facts if losses is None else {**facts, KEPT: losses}
 
 
 # --- how it is graded --------------------------------------------------------------------------------------
 
 
 def _graded(case: Case, unsaid: Unsaid) -> tuple[dict[str, Any], Any]:
-    """The `assertion` and the `ideal` of a case; what they cannot say is noted."""
+    """Returns the `assertion` and the `ideal` of a case; what they cannot express is noted."""
     ideal = case.expected
     if not (ideal is None or isinstance(ideal, str) or _are_texts(ideal)):
         unsaid.note("expected", "its `ideal` is a text or a list of texts.")
@@ -127,21 +127,21 @@ def _graded(case: Case, unsaid: Unsaid) -> tuple[dict[str, Any], Any]:
             unsaid.note(field, "it has one check a case." if check is not None else no_such_check(assertion))
             loses_checks = True
             continue
-        check, found_ideal = check_and_ideal
-        if found_ideal != ideal:
+        check, new_ideal = check_and_ideal
+        if new_ideal != ideal:
             unsaid.note("expected", "what its check looks for is the ideal.")
-            ideal = found_ideal
+            ideal = new_ideal
         loses_checks = _note_settings(assertion, field, unsaid) or loses_checks
     if not case.assertions:
         unsaid.note("assertions", "it has one check a case.")
-    if check is None or (loses_checks and not unsaid.refused):  # what is left would pass other answers
+    if check is None or (loses_checks and not unsaid.refused):  # the rest would pass other answers
         check = {"type": "llm_judge", "judge_prompt": _IMPOSSIBLE_JUDGE_PROMPT}
     unsaid.note_labels(case.assertions, renderable=(check["type"],))
     return check, ideal
 
 
 def _note_settings(assertion: Assertion, field: str, unsaid: Unsaid) -> bool:
-    """Note the settings that are lost; whether one of them says what the check passes."""
+    """Notes settings that are lost. Returns whether one of them affects what passes."""
     settings = {"weight": 1, "required": None, "negated": False, "pass_at": None}
     changed = [name for name, usual in settings.items() if getattr(assertion, name) != usual]
     for name in changed:
@@ -150,7 +150,7 @@ def _note_settings(assertion: Assertion, field: str, unsaid: Unsaid) -> bool:
 
 
 def _write_check(assertion: Assertion, ideal: Any) -> tuple[dict[str, Any], Any] | None:
-    """The `assertion` object for a check and the ideal that must stand beside it, where there is such."""
+    """Returns the `assertion` object for a check, and the `ideal` that it needs; None if there is none."""
     params = dict(assertion.params)
     kind = _KINDS.get(assertion.grader)
     if kind is None:
@@ -158,10 +158,10 @@ def _write_check(assertion: Assertion, ideal: Any) -> tuple[dict[str, Any], Any]
     ignore_case = params.pop("ignore_case", False) if assertion.grader in _TEXT else False
     if ignore_case is False and "ignore_case" in assertion.params:
         return None
-    ideal_found = kind(params, ideal)
-    if ideal_found is None:
+    result = kind(params, ideal)
+    if result is None:
         return None
-    fields, needed = ideal_found
+    fields, needed = result
     return {**fields, **({"case_sensitive": False} if ignore_case is True else {})}, needed
 
 

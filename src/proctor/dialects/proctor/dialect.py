@@ -1,7 +1,7 @@
-"""Dialect proctor: JSON Lines that say whatever any dialect can, in the form of the nouns themselves.
+"""Dialect proctor: JSON Lines that can express whatever any dialect can, as Proctor's own records.
 
-The first line is the header, each other line a case as `codec.encode` writes it. Nothing is lowered and
-nothing forgiven: a field that is unknown or of the wrong type is an error.
+The first line is the header, each other line a case as `codec.encode` writes it. Nothing is translated, and
+an unknown field or one of the wrong type is an error.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from proctor.protocols import Dialect, Head, Placed, Source
 
 
 class Proctor(Dialect):
-    """The dialect."""
+    """Reads and writes Proctor's own format."""
 
     keeps_origin = True
     renderer = "proctor.dialects.proctor.writer:render"
     written_form = "JSONL"
 
     def recognises(self, head: Head) -> str | None:
-        """A first line with the key `proctor`."""
+        """Recognises a first line with the key `proctor`."""
         return f"its first line has `{KEY}`" if head.rows and KEY in head.rows[0] else None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
-        """The header, the cases in file order, and every problem where it is met."""
-        from proctor.dialects.proctor.reader import suite_of  # most runs are of another dialect
+        """Yields the header, the cases in file order, and each problem where it occurs."""
+        from proctor.dialects.proctor.reader import suite_of  # most runs use another dialect
 
         return suite_of(source)
 

@@ -1,4 +1,4 @@
-"""A file of dialect proctor to its suite, line by line, each held against the schema of its noun."""
+"""Reads a file of dialect proctor line by line, each checked against the schema of its record."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from proctor.protocols import ORIGIN_NOTES, Placed, Source
 from proctor.validation import Fields, Notes, shown
 
 NESTING: Final = 96
-"""More levels than a line of another dialect may have, since a case has more around the same value."""
+"""Higher than for other dialects, as a case wraps the same values in more levels."""
 
 
 def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
-    """The header, the cases in file order, and every problem where it is met."""
+    """Yields the header, the cases in file order, and each problem where it occurs."""
     items = rows(source.lines(), source.path, nesting=NESTING)
     first = next(items, None)
     if isinstance(first, tuple) and KEY in first[1]:
@@ -92,7 +92,7 @@ def _case(row: dict[str, Any], source: Source, notes: Notes) -> Case | None:
 
 
 def _with_files(case: Case, row: dict[str, Any], source: Source, notes: Notes) -> Case | None:
-    """The case with the content of each file that its row names by a path alone; None without one of them."""
+    """Adds the content of files that a row names by path alone. Returns None if one is missing."""
     messages = list(case.input)
     for number, message in enumerate(row["input"]):
         parts = list(messages[number].parts)
@@ -114,6 +114,6 @@ def _read(part: dict[str, Any], field: str, source: Source, notes: Notes) -> Att
         )
         notes.error("missing-file", message, field)
         return None
-    loaded = attachment(part["kind"], path.replace("\\", "/"), file.data)
-    own_type = None if loaded.text is not None else part.get("media_type")
-    return loaded if own_type is None else replace(loaded, media_type=own_type)
+    result = attachment(part["kind"], path.replace("\\", "/"), file.data)
+    own_type = None if result.text is not None else part.get("media_type")
+    return result if own_type is None else replace(result, media_type=own_type)

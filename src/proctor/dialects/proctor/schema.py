@@ -1,8 +1,8 @@
-"""The shape of a file of dialect proctor: strict twins of the nouns, their JSON Schema, and what breaks it.
+"""The schema of dialect proctor: strict copies of the records, their JSON Schema, and its errors.
 
-The nouns themselves forgive fields that they do not know, as a store has to. A twin has the same fields and
-forgives nothing. It checks a line at once; only a line that it refuses is looked at again, field by field, so
-that everything that is wrong is told in words.
+The records themselves ignore unknown fields, as a store must. A strict copy has the same fields and rejects
+everything else. It checks a line at once; only a rejected line is checked again field by field, so that every
+error is described.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ HEADER: Final = (
     *("name", "description", "declared_version", "pass_rule", "split_rule", "repeats_rule", "defaults"),
     *("notes", "suite_hash"),
 )
-"""The fields of a suite that its file says; what a store fills in is none of them."""
+"""The suite fields that a file contains; the others are set by a store."""
 _NON_BLANK = Meta(min_length=1, pattern=r"\S")
 _SHARE = Meta(ge=0, le=1)
 _POSITIVE = Meta(gt=0)
@@ -68,14 +68,14 @@ _LIMITS: Final[dict[tuple[type[Noun], str], Meta]] = {
     (Repository, "ancestor"): Meta(ge=0),
     (Repository, "depth"): _COUNT,
 }
-"""What a field must be beside its type."""
+"""What a field must be, besides its type."""
 _UNWRITTEN: Final = frozenset({(Case, "problems")})
-"""Fields that no file says."""
+"""Fields that no file contains."""
 _REQUIRED: Final = frozenset({(Case, "assertions")})
-"""Fields that have a default and must be given all the same."""
+"""Fields that must be given although they have a default."""
 
 
-# --- the twins ---------------------------------------------------------------------------------------------
+# --- strict copies -----------------------------------------------------------------------------------------
 
 
 @cache
@@ -114,7 +114,7 @@ def _strict_fields(noun: type[Noun], names: tuple[str, ...]) -> list[tuple[Any, 
 
 
 def _strictly(kind: Any, limit: Meta | None = None) -> Any:
-    """A field's type with twins for the nouns in it, and its limit where there is one."""
+    """Returns a field's type with strict copies of its records, and its limit, if any."""
     origin = get_origin(kind)
     if origin in (Union, UnionType):
         arguments = [
@@ -137,7 +137,7 @@ def _header() -> type[Struct]:
 
 
 def suite_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of one line of a suite."""
+    """Returns the JSON Schema (draft 2020-12) of one line of a suite."""
     (header, case), parts = msgspec.json.schema_components(
         (_header(), _strict_copy(Case)), ref_template="#/$defs/{name}"
     )
@@ -156,12 +156,12 @@ def suite_schema() -> dict[str, Any]:
 
 
 def check_case(row: dict[str, Any], notes: Notes) -> None:
-    """Note everything in a row that does not belong into a case."""
+    """Notes everything in a row that is invalid in a case."""
     _check(row, _strict_copy(Case), "Case", notes)
 
 
 def check_header(row: dict[str, Any], notes: Notes) -> None:
-    """Note everything in a row that does not belong into a header."""
+    """Notes everything in a row that is invalid in a header."""
     _check(row, _header(), "Header", notes)
 
 
@@ -171,7 +171,7 @@ def _check(row: dict[str, Any], twin: type[Struct], name: str, notes: Notes) -> 
     except ValidationError as error:
         parts = _parts()
         _SchemaErrors(parts, notes).look(row, parts[name], "")
-        if not notes.failed:  # a rule that only msgspec knows
+        if not notes.failed:  # a rule that only msgspec checks
             notes.error("wrong-type", f"{error}.")
 
 
@@ -199,7 +199,7 @@ _BOUNDS: Final[dict[str, tuple[Callable[[Any, Any], bool], str]]] = {
 
 
 class _SchemaErrors:
-    """Walks over a value beside its schema and notes each place at which they part."""
+    """Compares a value with its schema, and notes each difference."""
 
     def __init__(self, parts: dict[str, Any], notes: Notes) -> None:
         self._parts = parts

@@ -1,4 +1,4 @@
-"""Names that recognising a file of the dialect, reading and writing it share."""
+"""Names shared by recognising, reading and writing files of the dialect."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Final
 from proctor.protocols import ORIGIN_NOTES
 
 KEY: Final = "proctor"
-"""The field by which a header is known; its value is the version of the form."""
+"""The field that marks a header; its value is the version of the format."""
 FROM: Final = ORIGIN_NOTES[0]

@@ -1,4 +1,4 @@
-"""Dialect proctor, written: the header, then each case as JSON. It can say everything."""
+"""Writes dialect proctor: the header, then each case as JSON. Nothing is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from proctor.protocols import ORIGIN_NOTES, Rendered
 
 
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:  # noqa: ARG001
-    """The suite as one file. See `proctor.protocols.Renderer`; nothing is ever lost."""
+    """Yields the suite as one file. See `proctor.protocols.Renderer`; nothing is lost."""
     yield Rendered("", json_line(_header(suite)))
     for case in cases:
         yield Rendered("", _line(case))
@@ -30,7 +30,7 @@ def _header(suite: Suite) -> dict[str, Any]:
     )
     if suite.dialect != "proctor":
         return {KEY: VERSION, **header, FROM: suite.dialect}
-    # Where it came from stands among the notes, since it has no effect.
+    # Its origin is one of the notes, since it has no effect.
     notes = dict(suite.notes)
     extras = {name: notes.pop(name) for name in ORIGIN_NOTES if isinstance(notes.get(name), str)}
     header.pop("notes", None)
@@ -38,7 +38,7 @@ def _header(suite: Suite) -> dict[str, Any]:
 
 
 def _line(case: Case) -> bytes:
-    """A case as JSON; a file without any content has `data`, since a path alone is read from the folder."""
+    """Returns a case as JSON. An empty file gets `data`, as a path alone would be read from the folder."""
     files = [part for message in case.input for part in message.parts if isinstance(part, Attachment)]
     if all(file.data or file.text is not None for file in files):
         return as_written(case) + b"\n"

@@ -1,7 +1,7 @@
-"""What each type of promptfoo's assertions asks for, as a grader and its parameters.
+"""Each type of promptfoo's assertions, as a grader and its parameters.
 
-The documented meaning counts: texts are compared as they are, white space at the ends too, and `icontains`
-ignores case. What a judge is asked is worded here.
+The documented meaning counts: texts are compared as they are, with white space at the ends, and `icontains`
+ignores case. The questions to judges are here, too.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ FACTS: Final = (
 )
 SIMILAR_AT: Final = 0.75
 GOOD_AT: Final = 0.7
-"""The least score of `g-eval` that passes."""
+"""The lowest passing score of `g-eval`."""
 _SCALE: Final = 10
-"""The best score that a judge can give where a share of it must be reached."""
+"""The best score that a judge can give where a threshold applies."""
 
 
 class Lowered(NamedTuple):
-    """A grader, its parameters, and the least value that passes where the grader does not say it."""
+    """A grader, its parameters, and the lowest passing score if the grader does not set it."""
 
     grader: str
     params: dict[str, Any]
@@ -41,7 +41,7 @@ class Lowered(NamedTuple):
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """An assertion while it is read."""
+    """Reads one assertion."""
 
     fields: Fields
     kind: str
@@ -49,7 +49,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     source: Source
 
     def filled(self, name: str, text: str) -> str:
-        """A text of one field with its names filled in."""
+        """Returns a text with its names filled in."""
         try:
             return filled(text, self.values)
         except BadTemplate as error:
@@ -57,14 +57,14 @@ class Asked(Struct, frozen=True, kw_only=True):
             return text
 
     def value(self, expected: str) -> Any:
-        """What `value` says, with its names filled in and its file read; None, and an error, for nothing."""
+        """Returns the required `value`, filled in and read from its file; None and an error without it."""
         value = self.optional()
         if value is None and not self.fields.notes.noted(self.fields.place("value")):
             self.fields.missing("value", expected)
         return value
 
     def optional(self) -> Any:
-        """What `value` says, where it is there."""
+        """Returns `value`, filled in and read from its file, or None."""
         fields = self.fields
         line = fields.line_of("value")
         value = rewritten(fields.take("value"), lambda text, _name: self.filled("value", text))
@@ -73,7 +73,7 @@ class Asked(Struct, frozen=True, kw_only=True):
         return plain(value)
 
     def text(self, expected: str = "the text to look for") -> str:
-        """What `value` says as a text that is not empty."""
+        """Returns `value` as a non-empty text."""
         value = self.value(expected)
         if isinstance(value, dict | list):
             self.fields.wrong("value", value, "text")
@@ -84,7 +84,7 @@ class Asked(Struct, frozen=True, kw_only=True):
         return ""
 
     def share(self) -> float | None:
-        """What `threshold` says where it is a share."""
+        """Returns `threshold` as a number from 0 to 1, or None."""
         threshold = self.fields.number("threshold")
         if threshold is not None and not 0 <= threshold <= 1:
             self.fields.error("bad-threshold", "threshold", f"is {threshold}; it must be from 0 to 1.")
@@ -95,12 +95,12 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 def one_text(grader: str, **more: Any) -> Callable[[Asked], Lowered]:
-    """A type that looks for one text."""
+    """Returns a parser for a type that looks for one text."""
     return lambda reader: Lowered(grader, {"value": reader.text(), **more})
 
 
 def texts(grader: str, **more: Any) -> Callable[[Asked], Lowered]:
-    """A type that looks for several: a list, or a text with commas."""
+    """Returns a parser for a type that looks for several texts: a list, or a text with commas."""
 
     def to_call(reader: Asked) -> Lowered:
         value = reader.value("a list of texts")
@@ -109,18 +109,18 @@ def texts(grader: str, **more: Any) -> Callable[[Asked], Lowered]:
             value = [cell.strip() for cell in cells]
         if value is not None and not isinstance(value, list):
             reader.fields.wrong("value", value, "a list of texts")
-        texts_found = [as_text(item) for item in value] if isinstance(value, list) else []
-        if isinstance(value, list) and not all(texts_found):
+        items = [as_text(item) for item in value] if isinstance(value, list) else []
+        if isinstance(value, list) and not all(items):
             reader.fields.error("empty-value", "value", "has an empty text; remove it.")
         elif value == []:
             reader.fields.error("empty-value", "value", "is empty; give at least one text.")
-        return Lowered(grader, {"values": texts_found, **more})
+        return Lowered(grader, {"values": items, **more})
 
     return to_call
 
 
 def equals(reader: Asked) -> Lowered:
-    """`equals`: the text itself, or the same JSON."""
+    """Parses `equals`: the text itself, or the same JSON."""
     value = reader.value("what the answer must be")
     if isinstance(value, dict | list):
         return Lowered("json_schema", {"schema": {"const": value}, "strip_fences": False})
@@ -128,7 +128,7 @@ def equals(reader: Asked) -> Lowered:
 
 
 def regex(reader: Asked) -> Lowered:
-    """`regex`: a pattern of JavaScript's."""
+    """Parses `regex`: a pattern of JavaScript's."""
     regex_text = reader.text("a regular expression")
     try:
         pattern, _ = to_python(regex_text, "")
@@ -143,7 +143,7 @@ def regex(reader: Asked) -> Lowered:
 
 
 def number(grader: str) -> Callable[[Asked], Lowered]:
-    """A type that compares numbers; `threshold` is the share by which the answer's may be off."""
+    """Returns a parser for a type that compares numbers; `threshold` is the relative tolerance."""
 
     def to_call(reader: Asked) -> Lowered:
         value = reader.text("the right answer, which has a number")
@@ -154,7 +154,7 @@ def number(grader: str) -> Callable[[Asked], Lowered]:
 
 
 def word_count(reader: Asked) -> Lowered:
-    """`word-count`: a number, or an object with `min` and `max`."""
+    """Parses `word-count`: a number, or an object with `min` and `max`."""
     value = reader.value("a number of words, or an object with `min` and `max`")
     if isinstance(value, str) and value.strip().isdecimal():
         value = int(value)
@@ -168,7 +168,7 @@ def word_count(reader: Asked) -> Lowered:
 
 
 def refusal(_reader: Asked) -> Lowered:
-    """`is-refusal`: the answer declines."""
+    """Parses `is-refusal`: the answer declines."""
     return Lowered("refusal", {})
 
 
@@ -176,7 +176,7 @@ def refusal(_reader: Asked) -> Lowered:
 
 
 def is_json(reader: Asked) -> Lowered:
-    """`is-json`: all of the answer is JSON, as the schema allows if one is given."""
+    """Parses `is-json`: the whole answer is JSON, and matches the schema if there is one."""
     schema = _schema(reader)
     if schema is None:
         return Lowered("is_json", {"strip_fences": False})
@@ -184,20 +184,20 @@ def is_json(reader: Asked) -> Lowered:
 
 
 def contains_json(reader: Asked) -> Lowered:
-    """`contains-json`: a JSON object stands in the answer, as the schema allows if one is given."""
+    """Parses `contains-json`: the answer contains a JSON object, which matches the schema if there is one."""
     schema = _schema(reader)
     return Lowered("contains_json", {} if schema is None else {"schema": schema, **_formats(schema)})
 
 
 def _formats(schema: Any) -> dict[str, Any]:
-    """The parameter that has formats checked, where a schema has any."""
+    """Returns the parameter that turns on format checks, if a schema uses formats."""
     parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
     own = isinstance(schema, dict) and isinstance(schema.get("format"), str)
     return {"formats": True} if own or any(map(_formats, parts)) else {}
 
 
 def _schema(reader: Asked) -> Any:
-    """The schema in `value`: an object, or text that is one in JSON or YAML; None where there is none."""
+    """Returns the schema in `value`: an object, or JSON or YAML text; None if there is none."""
     from proctor.yaml12 import BadYaml, load
 
     schema = reader.optional()
@@ -218,7 +218,7 @@ def _schema(reader: Asked) -> Any:
 
 
 def limit(grader: str, param: str, expected: str) -> Callable[[Asked], Lowered]:
-    """A type whose `threshold` is the most that is allowed."""
+    """Returns a parser for a type whose `threshold` is a maximum."""
 
     def to_call(reader: Asked) -> Lowered:
         fields = reader.fields
@@ -236,7 +236,7 @@ def limit(grader: str, param: str, expected: str) -> Callable[[Asked], Lowered]:
 
 
 def similar(reader: Asked) -> Lowered:
-    """`similar`: near enough in meaning to one of the texts."""
+    """Parses `similar`: close enough in meaning to one of the texts."""
     value = reader.value("a text, or a list of texts")
     threshold = reader.share()
     references = [as_text(item) for item in value] if isinstance(value, list) else [as_text(value)]
@@ -250,7 +250,7 @@ def similar(reader: Asked) -> Lowered:
 
 
 def question(before: str) -> Callable[[Asked], Lowered]:
-    """A type that asks a judge for yes or no, with these words before the value."""
+    """Returns a parser for a type that asks a judge for yes or no, with this text before the value."""
 
     def to_call(reader: Asked) -> Lowered:
         value = reader.text("what the judge goes by")
@@ -260,7 +260,7 @@ def question(before: str) -> Callable[[Asked], Lowered]:
 
 
 def llm_rubric(reader: Asked) -> Lowered:
-    """`llm-rubric`: yes or no, or with a threshold a score that must reach it."""
+    """Parses `llm-rubric`: yes or no, or a score if there is a threshold."""
     threshold = reader.share()
     if threshold is None:
         return question(RUBRIC)(reader)
@@ -268,7 +268,7 @@ def llm_rubric(reader: Asked) -> Lowered:
 
 
 def g_eval(reader: Asked) -> Lowered:
-    """`g-eval`: a score for one criterion, or the mean of the scores for several."""
+    """Parses `g-eval`: a score for one criterion, or the mean score for several."""
     share = reader.share()
     threshold = GOOD_AT if share is None else share
     value = reader.value("a criterion, or a list of criteria")
@@ -285,5 +285,5 @@ def g_eval(reader: Asked) -> Lowered:
 
 
 def _scored(rubric: str, threshold: float) -> dict[str, Any]:
-    """A rubric whose score must reach a share of the scale."""
+    """Returns the parameters of a rubric whose score must reach a share of the scale."""
     return {"rubric": rubric, "lowest": 0, "highest": _SCALE, "min_score": round(threshold * _SCALE, 9)}

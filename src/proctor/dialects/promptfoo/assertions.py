@@ -1,7 +1,7 @@
-"""promptfoo's assertions to assertions: one line a type in a table, and what all types share.
+"""promptfoo's assertions to assertions: a table with one line for each type, and what all types share.
 
-`not-` before a type negates it. A type that runs code, asks a service or measures what nothing here measures
-is refused by its name. Which grader marks what is known here by name only.
+`not-` before a type negates it. A type that runs code, calls a service or has no grader here is refused by
+name. Graders are known here by name only.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from proctor.validation import Fields, Notes, kind_of, shown
 
 COMMON: Final = ("type", "value", "threshold", "weight", "metric")
 UNUSED: Final = ("provider", "rubricPrompt", "config")
-"""Fields that are known and do nothing here."""
+"""Known fields that have no effect here."""
 REFUSED: Final = ("transform", "contextTransform")
-"""Fields with code in them."""
+"""Fields with code."""
 CODE: Final = ("javascript", "python", "ruby", "webhook")
 UNMEASURED: Final = (
     *("answer-relevance", "bleu", "classifier", "contains-html", "contains-sql", "contains-xml"),
@@ -40,7 +40,7 @@ _RED_TEAM: Final = "promptfoo:redteam:"
 
 
 class Context(NamedTuple):
-    """What the assertions of a test may name."""
+    """What the assertions of a test may refer to."""
 
     values: dict[str, Any]
     """The test's vars."""
@@ -50,7 +50,7 @@ class Context(NamedTuple):
 
 
 def lower(items: Any, field: str, notes: Notes, context: Context) -> list[Assertion]:
-    """A list of assertions as it was read, to assertions; what is wrong goes to `notes`."""
+    """Parses a list of assertions; problems go to `notes`."""
     if items is None:
         return []
     if not isinstance(items, list):
@@ -73,10 +73,10 @@ def _read_assertion(
         return None
     fields = Fields(row, notes, field + ".")
     fields.forgive_null(*fields.names())
-    spelt = fields.required_text("type")
-    negated = spelt.startswith(_NOT)
-    kind = spelt.removeprefix(_NOT)
-    if not spelt or not _is_known(kind, negated, fields, inside=inside):
+    type_name = fields.required_text("type")
+    negated = type_name.startswith(_NOT)
+    kind = type_name.removeprefix(_NOT)
+    if not type_name or not _is_known(kind, negated, fields, inside=inside):
         return None
     reader = Asked(fields=fields, kind=kind, values=context.values, source=context.source)
     if kind == SET:
@@ -88,7 +88,7 @@ def _read_assertion(
         fields.error("bad-number", "weight", f"is {weight}; it must be 0 or more.")
     metric = reader.filled("metric", fields.text("metric") or "")
     _warn_unread(fields, kind)
-    # A set of weight 0 adds nothing to the score, and fails its test all the same.
+    # A set of weight 0 adds nothing to the score, but can still fail its test.
     gate = 1.0 if call.pass_at is None else call.pass_at
     return Assertion(
         grader=call.grader,
@@ -97,12 +97,12 @@ def _read_assertion(
         required=gate if kind == SET and weight == 0 else None,
         negated=negated,
         pass_at=call.pass_at,
-        label=metric or spelt,
+        label=metric or type_name,
     )
 
 
 def _row(item: Any, field: str, line: int | None, notes: Notes, context: Context) -> dict[str, Any] | None:
-    """An assertion as it is written, here or under `assertionTemplates`."""
+    """Returns an assertion as written, inline or under `assertionTemplates`."""
     reference = item.get("$ref") if isinstance(item, dict) else None
     if isinstance(reference, str):
         name = reference.removeprefix(_REFERENCE)
@@ -120,7 +120,7 @@ def _row(item: Any, field: str, line: int | None, notes: Notes, context: Context
 
 
 def _is_known(kind: str, negated: bool, fields: Fields, *, inside: bool) -> bool:
-    """Whether a type is read; an error that says why where it is not."""
+    """Whether a type is supported; notes an error if it is not."""
     if kind in CODE:
         fields.error(
             "code",
@@ -146,7 +146,7 @@ def _is_known(kind: str, negated: bool, fields: Fields, *, inside: bool) -> bool
 
 
 def _warn_unread(fields: Fields, kind: str) -> None:
-    """What is left of an assertion once its type has taken its own."""
+    """Reports the fields of an assertion that its type did not read."""
     for name in REFUSED:
         if name in fields:
             fields.take(name)
@@ -159,7 +159,7 @@ def _warn_unread(fields: Fields, kind: str) -> None:
 
 
 def _read_set(reader: Asked, context: Context) -> Lowered:
-    """Several assertions as one: all must pass, or their weighted mean must reach the threshold."""
+    """Combines several assertions: all must pass, or their weighted mean must reach the threshold."""
     fields = reader.fields
     place = fields.place("assert")
     items: Any = fields.take("assert")
@@ -176,7 +176,7 @@ def _read_set(reader: Asked, context: Context) -> Lowered:
             members.append(_member(assertion, number + 1))
     threshold = reader.share()
     if members and not threshold and not any(member["assertion"].get("weight", 1.0) for member in members):
-        # Members of weight 0 pass whatever they find, and so does the set.
+        # Members of weight 0 pass in any case, and so does the set.
         for member in members:
             member["assertion"].pop("weight")
         return Lowered("composite", _composite(members, {"type": "threshold", "threshold": 1.0}), 0.0)

@@ -1,4 +1,4 @@
-"""One test of a promptfoo configuration to its cases: one for each of its vars' values and each prompt."""
+"""Expands a test of a promptfoo configuration into cases, one for each combination of vars and prompt."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REFUSED: Final = {
     "prompts": "limits the test to some prompts, which is not read. Give it a configuration of its own.",
 }
 MOST_CASES: Final = 10_000
-"""How many cases one test may be."""
+"""The maximum number of cases of one test."""
 
 _NO_WORD: Final = re.compile(r"[^\w.]+")
 _SHORT_VALUE: Final = re.compile(r"[^\s,=\[\]]([^\n,=\[\]]{0,38}[^\s,=\[\]])?")
@@ -52,12 +52,12 @@ UNSCORED: Final = Assertion(
 
 
 class Test(Struct, frozen=True, kw_only=True):
-    """What a test says, or what all of them have in common."""
+    """The content of a test, or of `defaultTest`."""
 
     vars: dict[str, list[Any]] = {}
-    """Each with the values that it takes, one after the other."""
+    """The values of each variable."""
     assertions: Any = None
-    """As they are written."""
+    """As written."""
     threshold: float | None = None
     options: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
@@ -74,11 +74,11 @@ class Common(Struct, frozen=True, kw_only=True):
     repeats: int | None
     source: Source
     names: set[str]
-    """The ids of the tests so far."""
+    """The ids used so far."""
 
 
 def cases_of(raw: Raw, number: int, common: Common) -> Iterator[Placed | Problem]:
-    """The cases of a test, and everything that is wrong with it."""
+    """Yields the cases and the problems of a test."""
     notes = Notes(raw.path or common.source.path, raw.line, "Test", of_case=True)
     fields = Fields(raw.row, notes)
     fields.forgive_null(*fields.names())
@@ -103,7 +103,7 @@ def cases_of(raw: Raw, number: int, common: Common) -> Iterator[Placed | Problem
 
 
 def _name(description: str | None, number: int, used_names: set[str]) -> str:
-    """The id of a test: its description in small letters, or its number."""
+    """Returns the id of a test: its description in lower case, or its number."""
     name = _NO_WORD.sub("-", (description or "").lower())[:_LONGEST_ID].strip("-") or f"test-{number}"
     if name in used_names:
         name = f"{name}-{number}"
@@ -115,7 +115,7 @@ def _name(description: str | None, number: int, used_names: set[str]) -> str:
 
 
 def test_of(fields: Fields, source: Source, inherited: dict[str, Any]) -> Test:
-    """What a test says besides its description; `inherited` are the options that it does not give itself."""
+    """Parses a test, without its description; `inherited` are the options of the default test."""
     options = _options(fields)
     expand = not {**inherited, **options}.get("disableVarExpansion", False)
     for name, why in REFUSED.items():
@@ -173,7 +173,7 @@ def _target(fields: Fields) -> str | None:
 
 
 def _vars(fields: Fields, source: Source, *, expand: bool) -> dict[str, list[Any]]:
-    """The vars of a test with their values: a list of texts is one value after the other."""
+    """Returns the values of each variable of a test; a list of texts gives several values."""
     line = fields.line_of("vars")
     raw_vars: Any = fields.take("vars")
     notes, place = fields.notes, fields.place("vars")
@@ -201,7 +201,7 @@ def _vars(fields: Fields, source: Source, *, expand: bool) -> dict[str, list[Any
 def _values(
     value: Any, source: Source, notes: Notes, field: str, line: int | None, *, expand: bool
 ) -> list[Any]:
-    """What one var stands for, one value after the other."""
+    """Returns the values of one variable."""
     several = expand and isinstance(value, list) and bool(value) and isinstance(value[0], str)
     values: list[Any] = []
     for item in value if several else [value]:
@@ -220,7 +220,7 @@ def _values(
 
 
 def _cases(test: Test, name: str, notes: Notes, common: Common) -> Iterator[Case]:
-    """A case for each combination of values and each prompt; ends at the first that is wrong."""
+    """Yields a case for each combination of values and each prompt; stops at the first error."""
     default = common.default
     options = {**default.options, **test.options}
     values = {**default.vars, **test.vars}
@@ -241,7 +241,7 @@ def _cases(test: Test, name: str, notes: Notes, common: Common) -> Iterator[Case
             assertions = [replace(assertion, required=None) for assertion in assertions]
         rule = threshold
         if assertions and not threshold and not any(assertion.weight for assertion in assertions):
-            # An assertion of weight 0 passes there, whatever it finds: a gate that every score reaches.
+            # There, an assertion of weight 0 always passes: a gate that every score reaches.
             rule = 0.0
             assertions = [replace(assertion, required=assertion.required or 0.0) for assertion in assertions]
         for prompt in common.prompts:
@@ -260,12 +260,12 @@ def _cases(test: Test, name: str, notes: Notes, common: Common) -> Iterator[Case
 
 
 def _count(test: Test, common: Common) -> int:
-    """How many cases a test is."""
+    """Returns the number of cases of a test."""
     return prod(map(len, {**common.default.vars, **test.vars}.values())) * len(common.prompts)
 
 
 def _combinations(values: dict[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each choice of one value for each var, the first var slowest, with what tells it from the others."""
+    """Yields each combination of values, the first variable slowest, with a suffix for its id."""
     places = [range(len(options)) for options in values.values()]
     for indexes in product(*places):
         at = dict(zip(values, indexes, strict=True))
@@ -277,7 +277,7 @@ def _combinations(values: dict[str, list[Any]]) -> Iterator[tuple[str, dict[str,
 
 
 def _word(value: Any, place: int) -> str:
-    """A value in an id: itself where it is short, else its number."""
+    """Returns a value for an id: the value itself if it is short, else its number."""
     text = as_text(value)
     return text if _SHORT_VALUE.fullmatch(text) else f"#{place + 1}"
 
@@ -285,7 +285,7 @@ def _word(value: Any, place: int) -> str:
 def _assertions(
     test: Test, options: dict[str, Any], notes: Notes, context: Context, common: Common
 ) -> list[Assertion]:
-    """Those that all tests have in common, and then the test's own."""
+    """Returns the assertions of the default test, then the test's own."""
     shared: list[Assertion] = []
     if not options.get("disableDefaultAsserts"):
         own = Notes(common.source.path, common.default_line, notes.subject)

@@ -1,6 +1,6 @@
-"""promptfoo's tests in CSV, one a row: columns are vars, and those that begin with `__` say the rest.
+"""promptfoo's tests in CSV, one for each row: columns are vars, or begin with `__` for everything else.
 
-An expectation is written as `type(threshold): value`; a text without a known type is what the answer must be.
+An expectation is written as `type(threshold): value`; a text without a known type must equal the answer.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _ASSERTION: Final = re.compile(
 )
 _SHORT: Final = (("grade:", "llm-rubric"), ("fn:", "javascript"), ("eval:", "javascript"))
 _SIMILAR_AT: Final = 0.8
-"""The threshold of `similar` in CSV; elsewhere it is lower."""
+"""The default threshold of `similar` in CSV; it is lower elsewhere."""
 _PLAIN: Final = {"__description": "description", "__threshold": "threshold"}
 _OPTIONS: Final = {"__prefix": "prefix", "__suffix": "suffix"}
 
 Numbered = tuple[int, dict[str, Any]]
-"""A test as the configuration would write it, and its line."""
+"""A test's line, and the test as a configuration would have it."""
 
 
 def csv_tests(file: Found, text: str, source: Source) -> Iterator[Numbered | Problem]:
-    """The tests of a CSV file, in order, and a problem for each row or column that is wrong."""
+    """Yields the tests of a CSV file in order, and a problem for each invalid row or column."""
     path = shown_path(source, file.path)
     reader = csv.reader(StringIO(text, newline=""), strict=True)
     header: list[str] | None = None
@@ -90,7 +90,7 @@ def _is_special(name: str) -> bool:
 
 
 def _test(cells: dict[str, str], notes: Notes) -> dict[str, Any]:
-    """A row as a test; an empty cell of a special column says nothing."""
+    """Returns a row as a test; empty cells of special columns are ignored."""
     test: dict[str, Any] = {"vars": {}, "assert": [], "options": {}, "metadata": {}}
     expected: dict[str, dict[str, Any]] = {}
     for name, cell in cells.items():
@@ -130,7 +130,7 @@ def _number(cell: str, name: str, notes: Notes) -> float | None:
 
 
 def assertion_of(text: str) -> dict[str, Any]:
-    """An expectation as the configuration would write it."""
+    """Parses an expectation into an assertion as a configuration would have it."""
     for before, kind in _SHORT:
         if text.startswith(before):
             return {"type": kind, "value": text.removeprefix(before).strip()}

@@ -1,6 +1,6 @@
-"""The files that a promptfoo configuration names: their paths, and what they hold.
+"""The files that a promptfoo configuration refers to: their paths and contents.
 
-Files of text and data are read; code is never run, and an address is never opened.
+Text and data files are read; code is never run, and no URL is fetched.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _ADDRESS: Final = re.compile(r"(?!file:)([A-Za-z][\w+.-]*)://")
 
 
 def path_of(reference: str) -> str:
-    """The path in a reference, with or without the words `file://` before it."""
+    """Returns the path in a reference, without `file://`."""
     return reference.removeprefix(SCHEME).removeprefix("./")
 
 
 def ending_of(path: str) -> str:
-    """What a path ends in, in lower case; the function that may stand behind a program's path is left out."""
+    """Returns the ending of a path in lower case, without a function name after a program's path."""
     match = _CODE_PATH.match(path)
     return match[2].lower() if match and match[2].lower() in CODE else splitext(path)[1].lower()
 
 
 def is_refused(reference: str, notes: Notes, field: str, line: int | None, instead: str) -> bool:
-    """Whether a reference is to code or to another place, which is then an error.
+    """Whether a reference is to code or to a URL; notes an error if it is.
 
     Args:
         reference: as it is written.
-        notes: where the error goes.
+        notes: takes the error.
         field: its name in messages.
-        line: where it stands.
+        line: its line.
         instead: what to do, as a sentence.
     """
     address = _ADDRESS.match(reference)
@@ -63,7 +63,7 @@ def is_refused(reference: str, notes: Notes, field: str, line: int | None, inste
 
 
 def text_of(file: Found, source: Source, notes: Notes, field: str, line: int | None) -> str:
-    """The text of a file, its line ends as one character; an error where it is none."""
+    """Decodes a text file and normalizes its line endings; an error if it is not UTF-8."""
     try:
         return file.data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -76,7 +76,7 @@ def text_of(file: Found, source: Source, notes: Notes, field: str, line: int | N
 
 
 def data_of(file: Found, source: Source, notes: Notes) -> Any:
-    """What a YAML or JSON file says; None, and its problems in `notes`, where it is none."""
+    """Parses a YAML or JSON file. Returns None and notes the problems if it is invalid."""
     inner = Notes(shown_path(source, file.path), 1, notes.subject)
     inner.row = notes.row
     read = json_of if file.path.lower().endswith(JSON) else yaml_of
@@ -87,7 +87,7 @@ def data_of(file: Found, source: Source, notes: Notes) -> Any:
 
 
 def value_of(reference: str, source: Source, notes: Notes, field: str, line: int | None) -> Any:
-    """What a file gives for a value: data for YAML and JSON, else its text without space at the ends."""
+    """Reads a value from a file: data for YAML and JSON, else its stripped text."""
     if is_refused(reference, notes, field, line, "Write the value itself."):
         return None
     file = file_of(path_of(reference), source, notes, field, line)

@@ -1,4 +1,4 @@
-"""promptfoo's `prompts` to prompts: texts and conversations, in the configuration or in files beside it."""
+"""Reads promptfoo's `prompts`: texts and conversations, in the configuration or in files beside it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEXT: Final = (".txt", ".md", ".j2")
 ENTRY: Final = ("id", "raw", "label", "description", "config")
 MESSAGE: Final = ("role", "content", "name")
 DEFAULT: Final = "{{prompt}}"
-"""What is asked where a configuration has no prompts."""
+"""The prompt of a configuration without prompts."""
 
 _FILES: Final = frozenset((*TEXT, *DATA, *CODE, ".csv", ".jsonl"))
 _INSTEAD: Final = "Write the prompt as text or as a list of messages."
@@ -41,21 +41,21 @@ _WILD: Final = frozenset("*?[")
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """A prompt before a test fills it in."""
+    """A prompt with placeholders."""
 
     label: str
-    """What it is called in the ids of cases: its own label in small letters, or `prompt-` and its number."""
+    """Its name in case ids: its own label in lower case, or `prompt-` and its number."""
     field: str
     messages: tuple[Message, ...]
     is_chat: bool = False
 
     def filled(self, values: Mapping[str, Any], before: str, after: str) -> tuple[Message, ...]:
-        """What is sent.
+        """Returns the messages to send.
 
         Args:
             values: the vars of the test.
-            before: what stands before a text.
-            after: what stands after it.
+            before: goes before each text.
+            after: goes after it.
 
         Raises:
             BadTemplate: a name has no value.
@@ -71,21 +71,21 @@ class Prompt(Struct, frozen=True, kw_only=True):
 _UNREADABLE: Final = Prompt(
     label="unreadable", field="prompts", messages=(Message(role="user", content="?"),), is_chat=False
 )
-"""Stands in for a prompt with an error, which keeps every case from being run."""
+"""Replaces an invalid prompt; its error keeps every case from running."""
 
 
 class _Entry(Struct, frozen=True, kw_only=True):
-    """One of the prompts as it is written."""
+    """One entry of `prompts`, as written."""
 
     field: str
     line: int | None
     label: str | None = None
     path: str | None = None
-    """The file that it is in, where that is not the configuration; `line` is then one of it."""
+    """The prompt's file, if it is not the configuration; `line` then refers to that file."""
 
 
 def prompts_of(value: Any, source: Source, notes: Notes, line: int | None) -> tuple[Prompt, ...]:
-    """Every prompt of a configuration, in order; what is wrong goes to `notes`."""
+    """Returns the prompts of a configuration in order; problems go to `notes`."""
     entries: list[Any] = value if isinstance(value, list) else [value]
     lines = getattr(value, "lines", [line] * len(entries)) if isinstance(value, list) else [line]
     raw_prompts: list[tuple[_Entry, Any]] = []
@@ -102,7 +102,7 @@ def prompts_of(value: Any, source: Source, notes: Notes, line: int | None) -> tu
         notes.error("missing-prompt", "`prompts` is empty; write at least one prompt.", "prompts", line=line)
     prompts = (_prompt(raw, entry, number, notes) for number, (entry, raw) in enumerate(raw_prompts, 1))
     readable_prompts = [prompt for prompt in prompts if prompt is not None]
-    # One that cannot be read stands for as many cases as any other.
+    # An unreadable prompt counts for as many cases as any other.
     names = [f"prompts[{place}]" for place in range(len(entries))] if isinstance(value, list) else ["prompts"]
     readable = {prompt.field for prompt in readable_prompts}
     readable_prompts += [_UNREADABLE for name in names if name not in readable and notes.noted(name)]
@@ -114,7 +114,7 @@ def prompts_of(value: Any, source: Source, notes: Notes, line: int | None) -> tu
 
 
 def _read_entry(item: Any, entry: _Entry, source: Source, notes: Notes) -> Iterator[tuple[_Entry, Any]]:
-    """The prompts that an entry stands for, each a text or a list of messages."""
+    """Yields the prompts of an entry, each a text or a list of messages."""
     if isinstance(item, dict):
         fields = Fields(item, notes, entry.field + ".")
         fields.forgive_null(*ENTRY)
@@ -142,7 +142,7 @@ def _read_entry(item: Any, entry: _Entry, source: Source, notes: Notes) -> Itera
 
 
 def _is_path(text: str) -> bool:
-    """Whether a text is a reference to a file and no prompt."""
+    """Whether a text refers to a file, and is no prompt itself."""
     if text.startswith((SCHEME, "exec:")):
         return True
     one_word = "\n" not in text.strip() and "{{" not in text and " " not in text.strip()
@@ -169,7 +169,7 @@ def _from_files(reference: str, entry: _Entry, source: Source, notes: Notes) -> 
 
 
 def _in_file(file: Found, entry: _Entry, source: Source, notes: Notes) -> list[tuple[int, Any]]:
-    """The prompts in one file: several texts with lines of `---` between them, or one conversation."""
+    """Returns the prompts in a file: one conversation, or texts separated by lines of `---`."""
     ending = ending_of(file.path)
     if ending in DATA:
         value = data_of(file, source, notes)
@@ -197,7 +197,7 @@ def _in_file(file: Found, entry: _Entry, source: Source, notes: Notes) -> list[t
 
 
 def _texts(text: str, *, several: bool) -> Iterator[tuple[int, str]]:
-    """The texts in a file, without white space at their ends, and the line on which each begins."""
+    """Yields the stripped texts in a file, each with its first line."""
     start = 0
     ends = [(match.start(), match.end()) for match in _BETWEEN.finditer(text)] if several else []
     for end, then in (*ends, (len(text), len(text))):
@@ -211,7 +211,7 @@ def _texts(text: str, *, several: bool) -> Iterator[tuple[int, str]]:
 
 
 def _prompt(raw: Any, entry: _Entry, number: int, notes: Notes) -> Prompt | None:
-    """A text or a list of messages as a prompt; None, and an error, where it is neither."""
+    """Parses a text or a list of messages; None and an error if it is neither."""
     own = Notes(entry.path or notes.path, entry.line or notes.line)
     if isinstance(raw, str):
         raw = _as_messages(raw) or raw
@@ -242,7 +242,7 @@ def _prompt(raw: Any, entry: _Entry, number: int, notes: Notes) -> Prompt | None
 
 
 def _as_messages(text: str) -> list[Any] | None:
-    """The messages that a text is in JSON; None for any other text."""
+    """Returns the messages in a JSON text; None for any other text."""
     if not text.lstrip().startswith("["):
         return None
     try:

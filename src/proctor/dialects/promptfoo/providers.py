@@ -1,4 +1,4 @@
-"""promptfoo's providers to the words by which targets are named here."""
+"""Translates promptfoo's providers to the names of targets."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _PREFIXES: Final = {
     "openrouter:": "openrouter:",
     "togetherai:": "together:",
 }
-"""How a provider's word begins, longest first, and what that is here."""
+"""Prefixes of providers, longest first, each with its prefix here."""
 _MODEL: Final = re.compile(r"[\w./:@-]+")
 
 
 def target_of(provider: Any) -> str | None:
-    """The target that a provider is here; None where there is none."""
+    """Returns the target's name for a provider; None if there is none."""
     word = provider.get("id") if isinstance(provider, dict) else provider
     if not isinstance(word, str):
         return None
@@ -44,7 +44,7 @@ def target_of(provider: Any) -> str | None:
 
 
 def targets_of(value: Any, notes: Notes, field: str, line: int | None) -> tuple[str, ...]:
-    """The targets of a list of providers; a warning for what is none, or says more than a name."""
+    """Returns the names of a list of providers; warns about unknown ones and about settings."""
     items: list[Any] = value if isinstance(value, list) else [] if value is None else [value]
     lines = getattr(items, "lines", [line] * len(items))
     targets: list[str] = []

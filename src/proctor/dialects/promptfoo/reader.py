@@ -1,4 +1,4 @@
-"""A promptfoo configuration from its bytes on: what it says above its tests, and then its cases."""
+"""Reads a promptfoo configuration from its bytes: first the fields above its tests, then its cases."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REFUSED: Final = {
         "asks other services to make tests, and nothing is fetched. Write the tests out.",
     ),
 }
-"""Code and message by field. Code may change every test; the others add tests of their own."""
+"""Unsupported fields, each with error code and message. Code may change every test; the others add tests."""
 EVALUATE: Final = ("maxConcurrency", "repeat", "cache")
 UNUSED_EVALUATE: Final = ("delay", "showProgressBar", "timeoutMs", "maxEvalTimeMs", "generateSuggestions")
 
@@ -42,7 +42,7 @@ _NAME: Final = "promptfooconfig"
 
 
 def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
-    """The header, the cases in file order, and every problem where it is met."""
+    """Yields the header, the cases in file order, and each problem where it occurs."""
     notes = Notes(source.path, 1, "Test")
     row = _configuration(source, notes)
     readable = not notes.failed
@@ -113,7 +113,7 @@ def _heading(fields: Fields, source: Source, *, readable: bool) -> tuple[Suite, 
 
 
 def _name(source: Source) -> str:
-    """The name of the file, or of its folder where every such file has the same."""
+    """Returns the file's name, or its folder's if the file is named `promptfooconfig`."""
     name = file_name(source.path).name
     stem = name.rpartition(".")[0] or name
     if stem.lower() == _NAME:
@@ -122,7 +122,7 @@ def _name(source: Source) -> str:
 
 
 def _default(fields: Fields, source: Source) -> Test:
-    """What all tests have in common, in the configuration or in a file."""
+    """Reads `defaultTest`, inline or from a file."""
     line = fields.line_of("defaultTest")
     default_test: Any = fields.take("defaultTest")
     if isinstance(default_test, str) and default_test.startswith(SCHEME):
@@ -138,7 +138,7 @@ def _default(fields: Fields, source: Source) -> Test:
 
 
 def _defaults(fields: Fields) -> tuple[Defaults, int | None]:
-    """How the suite is run where the user does not say, and how often each case is asked."""
+    """Returns how the suite is run by default, and the number of repeats."""
     name = "providers" if "providers" in fields else "targets"
     line = fields.line_of(name)
     targets = targets_of(fields.take(name), fields.notes, name, line)

@@ -1,7 +1,7 @@
-"""Texts with names in double braces, and the values that fill them in.
+"""Fills in texts with names in double braces.
 
-Only plain names are known, such as `{{ city }}` and `{{ place.city }}`. All else that Nunjucks reads as code
-is refused, and so is a name that has no value: in Nunjucks it would become nothing.
+Only plain names such as `{{ city }}` and `{{ place.city }}` are supported. Anything else that Nunjucks takes
+for code is refused, and so is a name without a value, which Nunjucks would replace by nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLAIN: Final = re.compile(r"\{\{\s*([A-Za-z_$][\w$]*)\s*\}\}")
 
 
 class BadTemplate(ValueError):
-    """A text that cannot be filled in; its message goes on after the name of the field.
+    """A text that cannot be filled in. The message continues after the field's name.
 
     `line` is the line of the text, from 0.
     """
@@ -35,20 +35,20 @@ class BadTemplate(ValueError):
 
 
 class Hole(Struct, frozen=True):
-    """Where a value goes."""
+    """A placeholder."""
 
     name: str
-    """With dots between the fields of an object."""
+    """May have dots for the fields of an object."""
     line: int
 
 
 Parts = tuple[str | Hole, ...]
-"""A text as its own words, and holes between them."""
+"""The literal texts and the placeholders of a template."""
 
 
 @lru_cache(maxsize=1024)
 def parsed(text: str) -> Parts:
-    """A text's own words and holes.
+    """Splits a text into literal texts and placeholders.
 
     Raises:
         BadTemplate: it has more than names in double braces.
@@ -72,7 +72,7 @@ def parsed(text: str) -> Parts:
 
 
 def filled(text: str, values: Mapping[str, Any]) -> str:
-    """A text with its names filled in.
+    """Fills in the names in a text.
 
     Raises:
         BadTemplate: it has more than names in double braces, or one that has no value.
@@ -83,7 +83,7 @@ def filled(text: str, values: Mapping[str, Any]) -> str:
 
 
 def as_text(value: Any) -> str:
-    """A value as JavaScript writes it into a text."""
+    """Returns a value as JavaScript converts it to text."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -94,20 +94,20 @@ def as_text(value: Any) -> str:
 
 
 def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values whose texts have the names of other values filled in; all else in them stays as it is.
+    """Fills in the names of other values in each value; other text is left unchanged.
 
     Raises:
-        BadTemplate: a value names itself, by itself or through others.
+        BadTemplate: a value refers to itself, directly or through others.
     """
-    values_done: dict[str, Any] = {}
+    results: dict[str, Any] = {}
 
     def value(name: str, waiting: tuple[str, ...]) -> Any:
-        if name not in values_done:
+        if name not in results:
             if name in waiting:
                 circle = " names ".join((*waiting, name))
                 raise BadTemplate("circular-vars", f"goes round in circles: {circle}.")
-            values_done[name] = inside(values[name], (*waiting, name))
-        return values_done[name]
+            results[name] = inside(values[name], (*waiting, name))
+        return results[name]
 
     def inside(raw: Any, waiting: tuple[str, ...]) -> Any:
         if isinstance(raw, dict):

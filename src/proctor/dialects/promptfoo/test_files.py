@@ -1,4 +1,4 @@
-"""Where promptfoo's tests stand, to their raw objects: in the configuration, or in files that it names."""
+"""Finds promptfoo's tests, in the configuration or in files, and returns their raw objects."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Raw(Struct, frozen=True, kw_only=True):
     row: dict[str, Any]
     line: int
     path: str | None = None
-    """Its file as the user would write it; None for the configuration."""
+    """The test's file as the user would write it; None for the configuration."""
 
 
 def tests_of(value: Any, line: int, source: Source) -> Iterator[Raw | Problem]:
-    """The tests of a configuration, in order, and a problem for each thing that is none.
+    """Yields the tests of a configuration in order, and a problem for anything else.
 
-    Without any there is one, which has what all tests have in common.
+    Without any tests there is one, with only the defaults.
     """
     notes = Notes(source.path, line)
     if value is None:
@@ -68,7 +68,7 @@ def _item(item: Any, field: str, line: int, source: Source) -> Iterator[Raw | Pr
 
 
 def _read_reference(reference: str, field: str, notes: Notes, source: Source) -> Iterator[Raw | Problem]:
-    """The tests of the files that a path or a glob stands for."""
+    """Yields the tests of the files that a path or a glob matches."""
     path = path_of(reference)
     files: list[Found | None] = []
     if not is_refused(reference, notes, field, None, _INSTEAD):
@@ -114,7 +114,7 @@ def _data(file: Found, path: str, source: Source) -> Iterator[Raw | Problem]:
         if isinstance(item, dict):
             yield Raw(row=item, line=getattr(item, "line", line), path=path)
         else:
-            found_there = "empty" if item is None else f"{shown(item)}, {kind_of(item)}"
+            actual = "empty" if item is None else f"{shown(item)}, {kind_of(item)}"
             own = Notes(path, line, of_case=True)
-            own.error("wrong-type", f"A test is {found_there}; it must be an object.")
+            own.error("wrong-type", f"A test is {actual}; it must be an object.")
             yield from own.problems

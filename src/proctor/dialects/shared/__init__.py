@@ -1,4 +1,4 @@
-"""What several dialects need: JSON Lines, YAML, CSV, signatures of formats, and lists of losses.
+"""What several dialects need: JSON Lines, YAML, CSV, signatures of formats, and reports of losses.
 
-In: text. Out: rows, nodes or problems with line numbers. Nothing here knows a dialect.
+In: text. Out: rows, nodes or problems with line numbers.
 """

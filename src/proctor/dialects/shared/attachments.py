@@ -1,4 +1,4 @@
-"""The bytes of a file that goes with a prompt, to a text or to bytes with their media type. Pure."""
+"""Turns the bytes of an attached file into text, or into bytes with their media type. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IMAGES: Final = {
     ".svg": "image/svg+xml",
     ".bmp": "image/bmp",
 }
-"""Endings of image files with their media types."""
+"""Media types of image files by ending."""
 DOCUMENTS: Final = {
     ".pdf": "application/pdf",
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
@@ -27,7 +27,7 @@ DOCUMENTS: Final = {
     ".wav": "audio/wav",
     ".mkv": "video/x-matroska",
 }
-"""The same of other files. `mimetypes` would name more, and others on each machine: digests hold the type."""
+"""The same for other files. Not `mimetypes`, which differs by machine: digests include the type."""
 _UNKNOWN: Final = "application/octet-stream"
 _SIGNATURES: Final = (
     (b"%PDF-", "application/pdf"),
@@ -36,14 +36,14 @@ _SIGNATURES: Final = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
-"""How files of these types begin."""
+"""The first bytes of files of these types."""
 
 
 def attachment(kind: Literal["file", "image"], path: str, data: bytes) -> Attachment:
-    """Returns what is sent of a file: text in UTF-8 as text, anything else and each image as bytes.
+    """Builds an attachment: UTF-8 files as text, other files and all images as bytes.
 
-    A PDF may be written in letters alone and is bytes all the same. The media type follows the content where
-    that is clear, else the ending of the path.
+    A PDF is bytes even if it is valid UTF-8. The media type follows the content if that is clear, else the
+    ending of the path.
     """
     media_type = _detect_media_type(data)
     if kind == "file" and media_type is None:
@@ -58,7 +58,7 @@ def attachment(kind: Literal["file", "image"], path: str, data: bytes) -> Attach
 
 
 def _detect_media_type(data: bytes) -> str | None:
-    """Returns the media type that the first bytes of a file show."""
+    """Returns the media type by the first bytes of a file, or None."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((media_type for start, media_type in _SIGNATURES if data.startswith(start)), None)

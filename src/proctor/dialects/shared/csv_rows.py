@@ -1,7 +1,7 @@
-"""CSV (RFC 4180) to rows: the cells of each record, and rows by the columns of a first line.
+"""Reads CSV (RFC 4180): the cells of each record, and rows by the columns of a header line.
 
-Forgives a byte order mark, `;` or a tab as the separator, and the case and spaces of column names. Cells are
-text and stay as they are written. It knows no column.
+Accepts a byte order mark, `;` or a tab as the separator, and any case and spaces of column names. Cells are
+text and stay as they are written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _JSON: Final = (".jsonl", ".ndjson", ".json")
 
 
 def separator(header: str, preferred: Collection[str] = ()) -> str:
-    """Returns which of `,`, `;` and tab gives a header line the most columns, preferred ones first."""
+    """Returns the one of `,`, `;` and tab that gives a header the most columns, preferred ones first."""
 
     def columns(mark: str) -> tuple[int, int]:
         names = column_names(header, mark)
@@ -32,7 +32,7 @@ def separator(header: str, preferred: Collection[str] = ()) -> str:
 
 
 def column_names(header: str, mark: str) -> list[str]:
-    """The names of a header line, in lower case and without spaces around them."""
+    """Returns the column names of a header line, in lower case and stripped."""
     try:
         cells = next(csv.reader([header], delimiter=mark), [])
     except csv.Error:
@@ -41,7 +41,7 @@ def column_names(header: str, mark: str) -> list[str]:
 
 
 def table_rows(source: Source) -> Iterator[tuple[int, int, dict[str, Any]] | Problem]:
-    """Reads each row of JSON Lines or CSV: its line, its number and its fields; or a problem.
+    """Yields the line, number and fields of each row of JSON Lines or CSV, or a problem.
 
     Rows of JSON Lines have the numbers of their lines. Rows of CSV are numbered from 1 and have no field for
     a blank cell.
@@ -97,7 +97,7 @@ def extra_cell(cell: str, place: int) -> str:
 
 
 class _Decoded:
-    """Lines as text for the csv module, which remembers those that are not UTF-8."""
+    """Decodes lines for the csv module, and records bytes that are not UTF-8."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self.wrong: list[tuple[int, int]] = []
@@ -115,7 +115,7 @@ class _Decoded:
 
 
 def records(lines: Iterable[bytes], path: str, mark: str) -> Iterator[tuple[int, list[str]] | Problem]:
-    """Reads each record's line and cells; a problem for each that is not CSV in UTF-8."""
+    """Yields the line and cells of each record, and a problem for each that is not CSV in UTF-8."""
     decoded = _Decoded(lines)
     reader = csv.reader(decoded, delimiter=mark, strict=True)
     while True:
@@ -128,7 +128,7 @@ def records(lines: Iterable[bytes], path: str, mark: str) -> Iterator[tuple[int,
         except StopIteration:
             return
         except csv.Error as error:
-            # A quote that is not closed takes the rows below along.
+            # A quote that is not closed includes the rows below.
             row = replace(row, cases=reader.line_num - begins + 1)
             wrong = Problem(code="bad-csv", message=_explained(str(error)), path=path, line=begins, row=row)
         for number, place in decoded.wrong:

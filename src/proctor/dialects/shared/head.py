@@ -1,4 +1,4 @@
-"""The beginning of a file, by which dialects recognise it."""
+"""Reads the beginning of a file, by which dialects recognise it."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from proctor.dialects.shared.jsonl import BOM, UTF_16, parse_object
 from proctor.protocols import Head
 
 LINES: Final = 50
-"""How many lines are looked at."""
+"""How many lines are read."""
 _MORE_LINES: Final = 20_000
-"""How many more are looked at for the fields of YAML, which long texts may stand between, and for the objects
-of an array, which may have many lines each."""
+"""How many more lines are read for the fields of YAML, with long texts in between, and for the objects of an
+array, which may span many lines each."""
 
 _MAX_BYTES: Final = 8 * 2**20
-"""Long lines are fewer."""
+"""Fewer lines are read if they are long."""
 _PROCTOR: Final = "proctor"
-"""The key of a first line after which no other dialect looks at a file."""
+"""The key of a first line that only dialect proctor reads."""
 _MARKDOWN: Final = ".md"
 _KEY = re.compile(r'"(\w+)"\s*:')
 _YAML = re.compile(r"([ \t\r]*(#[^\n]*|---[^\n]*|%YAML[^\n]*)?\n)*[\"']?[A-Za-z_$][\w$-]*[\"']?[ \t]*:(\s|$)")
-"""A text whose first line that says something is a field of YAML."""
+"""A text whose first line, apart from comments, is a YAML field."""
 _YAML_KEY = re.compile(r"^[\"']?([\w$-]+)[\"']?[ \t]*:(?=\s|$)", re.MULTILINE)
 
 
 def read_head(path: str, lines: Iterable[bytes]) -> Head:
-    """Reads the beginning of a file: its first lines, and those of them that are JSON objects.
+    """Reads the beginning of a file: its first lines, and the JSON objects in them.
 
-    Lines that cannot be read are passed over here and reported when the file is read. The objects of an array
-    are rows. A file that is another JSON value over several lines has no rows; its keys stand in for one, so
-    that the dialect that it was meant for can say what is wrong with it. So do the fields of YAML, in which a
-    text may look like a row. Markdown has no rows.
+    Invalid lines are skipped here and reported when the file is read. The objects of an array are rows. For
+    any other JSON value over several lines the only row has its keys, so that the intended dialect can say
+    what is wrong with it. The same is done for YAML, in which a text may look like a row. Markdown has no
+    rows.
     """
     lines = iter(lines)
     first = list(_first(lines, LINES))
@@ -52,7 +52,7 @@ def read_head(path: str, lines: Iterable[bytes]) -> Head:
     else:
         objects = (parse_object(line.removeprefix(BOM)) for line in first if line.strip())
         rows = tuple(row for row in objects if isinstance(row, dict))
-    if rows and _PROCTOR in rows[0]:  # its other lines may look like those of any dialect
+    if rows and _PROCTOR in rows[0]:  # its other lines may look like any dialect's
         rows = rows[:1]
     if not rows and text.lstrip().startswith(("{", "[")):
         keys = dict.fromkeys(_KEY.findall(text))
@@ -71,13 +71,13 @@ def _first(lines: Iterable[bytes], count: int) -> Iterator[bytes]:
 
 
 def _items(text: str) -> tuple[dict[str, Any], ...]:
-    """The first objects of an array whose text may end before it does."""
+    """Returns the first objects of an array; the text may end before the array does."""
     rows: list[dict[str, Any]] = []
     try:
         for begin, end in islice(spans(text), LINES):
             row = parse_object(text[begin:end].encode("utf-8", "replace"))
             if isinstance(row, dict):
                 rows.append(row)
-    except (JSONDecodeError, RecursionError):  # what is wrong is reported when the file is read
+    except (JSONDecodeError, RecursionError):  # errors are reported when the file is read
         pass
     return tuple(rows)

@@ -1,11 +1,11 @@
-r"""JavaScript's regular expressions to Python's, so that they match here what they match there.
+r"""Translates JavaScript's regular expressions to Python's, so that they match the same texts.
 
-`\d`, `\w` and `\b` know ASCII only, an escape without a meaning is its letter, and what is Python's alone,
-such as `(?i)` or `a++`, is no pattern. Five things keep Python's meaning: `\s`, which in JavaScript knows
-U+FEFF and not U+0085 and U+001C to U+001F; line breaks, of which `.`, `^` and `$` know only `\n`; characters
-beyond 16 bits, which are two there without the flag u; references to groups that took no part, which match
-nothing here; letters that are written out under the flag i, of which an i, k or s is also a dotted or dotless
-i, the sign for kelvin or a long s, and ẞ is ß.
+`\d`, `\w` and `\b` match ASCII only, an escape without a meaning is its letter, and syntax that only Python
+has, such as `(?i)` or `a++`, is an error. Five things keep Python's meaning: `\s`, which in JavaScript
+includes U+FEFF but not U+0085 and U+001C to U+001F; line breaks, as `.`, `^` and `$` know only `\n` here;
+characters beyond 16 bits, which are two without the flag u in JavaScript; references to groups that did not
+participate, which never match here; and, with the flag i, literal letters: i, k and s also match the dotted
+or dotless i, the Kelvin sign and the long s, and ẞ matches ß.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ import warnings
 from typing import Final
 
 KEPT: Final = "ims"
-"""Flags that mean the same in both."""
+"""Flags with the same meaning in both languages."""
 DROPPED: Final = "gudv"
-"""Flags that change nothing about whether a text has a match, or only how strictly a pattern is read."""
+"""Flags that do not change whether a text matches, or only make parsing stricter."""
 
 _ASCII: Final = {"d": "[0-9]", "D": "[^0-9]", "w": "[A-Za-z0-9_]", "W": "[^A-Za-z0-9_]"}
-"""Classes that know ASCII only."""
+"""Classes that match ASCII only."""
 _SAME: Final = frozenset("sSfnrtv")
-"""Letters whose escapes are those of Python."""
+"""Letters whose escapes mean the same in Python."""
 _IN_SET: Final = {
     "d": "0-9",
     "D": r"\x00-/:-\U0010ffff",
     "w": "A-Za-z0-9_",
-    # Without the four letters that Python takes for an i, k or s where it ignores case.
+    # Without the four letters that Python matches with i, k or s when it ignores case.
     "W": r"\x00-/:-@\[-\^`{-\u012f\u0132-\u017e\u0180-\u2129\u212b-\U0010ffff",
 }
-"""What they are between brackets, beside letters whose case may not count."""
+"""The classes inside brackets, beside letters that may ignore case."""
 _CASED: Final = _IN_SET | {"W": r"\x00-/:-@\[-\^`{-\U0010ffff"}
-"""What they are where case counts."""
+"""The classes inside brackets where case matters."""
 _FOLDED: Final = _IN_SET | {
     "w": r"A-Za-z0-9_\u017f\u212a",
     "W": r"\x00-/:-@\[-\^`{-\u017e\u0180-\u2129\u212b-\U0010ffff",
 }
-"""What they are with the flags i and u, where ſ and the sign for kelvin are an s and a k."""
+"""The classes with the flags i and u, where ſ and the Kelvin sign match s and k."""
 
 _ESCAPE: Final = r"""\\(?:
         k<(?P<name>\w+)>
@@ -64,18 +64,18 @@ _MEMBER: Final = re.compile(rf"{_ESCAPE}|(?P<other>.)", re.DOTALL | re.VERBOSE)
 
 
 class NoPattern(ValueError):
-    """Why JavaScript refuses a pattern, as a clause."""
+    """JavaScript rejects the pattern; the message is a clause that says why."""
 
 
 def to_python(pattern: str, flags: str) -> tuple[str, str]:
-    """The pattern and the flags as Python reads them; references `${{ NAME }}` stay.
+    """Returns the pattern and the flags for Python; references `${{ NAME }}` stay.
 
     Args:
         pattern: as `new RegExp` takes it.
         flags: JavaScript's letters.
 
     Raises:
-        NoPattern: JavaScript refuses the pattern.
+        NoPattern: JavaScript rejects the pattern.
         ValueError: a flag is not one of JavaScript's.
     """
     unknown = [letter for letter in flags if letter not in KEPT + DROPPED + "y"]
@@ -90,10 +90,10 @@ def to_python(pattern: str, flags: str) -> tuple[str, str]:
 
 
 def wrong_with(pattern: str) -> str | None:
-    """Returns why Python cannot compile a pattern, or None where it can."""
+    """Returns why Python cannot compile a pattern, or None if it can."""
     try:
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
-            re.compile(pattern)  # whoever searches compiles it again, which the library's cache makes cheap
+            re.compile(pattern)  # compiled again for each search, which the library's cache makes cheap
     except (re.error, OverflowError, RecursionError) as error:
         return str(error)
     return None
@@ -109,7 +109,7 @@ def with_ascii_classes(pattern: str) -> str:
             return f"(?a:{token[0]})"
         return _ASCII.get(token["letter"] or "", token[0])
 
-    # What is narrow already stays.
+    # Parts that are already ASCII-only stay.
     return "".join(
         part if part.startswith("(?a:") else _TOKEN.sub(narrow, part)
         for part in re.split(r"(\(\?a:\\[bB]\))", pattern)
@@ -117,19 +117,19 @@ def with_ascii_classes(pattern: str) -> str:
 
 
 class _Translation:
-    """A pattern while it is read from left to right."""
+    """Translates a pattern from left to right."""
 
     def __init__(self, pattern: str, flags: str) -> None:
         self._pattern = pattern
         self._strict = "u" in flags or "v" in flags
         self._lines = ["m" in flags]
-        """Whether `$` stands before line breaks, in each group that is open."""
+        """For each open group, whether `$` matches before line breaks."""
         self._open: list[int] = []
-        """The numbers of the groups that are open; 0 for those without one."""
+        """The numbers of the open groups; 0 for groups without a number."""
         self._closed: set[int] = set()
         self._group_count = 0
         self._last = ""
-        """What the token before was, where nothing can repeat it."""
+        """The previous token, if it cannot be repeated."""
         groups = [token["group"] for token in _TOKEN.finditer(pattern)]
         on = "".join(group.partition("-")[0] for group in groups if group and group.startswith("(?"))
         self._ignores_case = "i" in flags + on
@@ -137,10 +137,10 @@ class _Translation:
         self._has_names = "(?<" in groups
 
     def text(self) -> str:
-        """The pattern as Python reads it.
+        """Returns the pattern for Python.
 
         Raises:
-            NoPattern: JavaScript refuses it.
+            NoPattern: JavaScript rejects it.
         """
         return "".join(map(self._token, _TOKEN.finditer(self._pattern)))
 
@@ -201,7 +201,7 @@ class _Translation:
         return self._character(token)
 
     def _set(self, text: str) -> str:
-        """A set of characters, with its brackets."""
+        """Translates a set of characters, with its brackets."""
         if text in ("[]", "[^]"):
             return "(?!)" if text == "[]" else r"[\s\S]"
         members = list(_MEMBER.finditer(text, 1, len(text) - 1))
@@ -220,17 +220,17 @@ class _Translation:
         return f"{before}[{''.join(parts)}]{after}"
 
     def _classes(self, members: list[re.Match[str]]) -> tuple[dict[str, str], str, str]:
-        """Returns how classes are written in a set of these members, and what goes around the set."""
+        """Returns how classes are written in a set with these members, and what goes around the set."""
         if not self._ignores_case:
             return _CASED, "", ""
         letters = [member["letter"] for member in members]
-        # Beside a letter or a range the set must ignore case, which Python then does for the classes too.
+        # With a letter or a range the set must ignore case, and Python then does so for the classes, too.
         if not {"w", "W"}.intersection(letters) or any(map(_has_case, members)) or _has_range(members):
             return _IN_SET, "", ""
         return (_FOLDED if self._strict else _CASED), "(?-i:", ")"
 
     def _character(self, token: re.Match[str]) -> str:
-        """Translates an escape of one character, or a character without one."""
+        """Translates an escape of one character, or an unescaped character."""
         text, letter, digits = token[0], token["letter"], token["digits"]
         if token["control"] is not None:
             return f"\\x{ord(token['control']) % 32:02x}"
@@ -251,7 +251,7 @@ class _Translation:
 
 
 def _has_case(member: re.Match[str]) -> bool:
-    """Whether a member of a set may be a letter of one case."""
+    """Whether a member of a set may be a letter with case."""
     if member["letter"] is not None:
         return member["letter"] not in {*_IN_SET, *_SAME, "b"}
     if member["other"] is None and member["sign"] is None:
@@ -268,7 +268,7 @@ def _has_range(members: list[re.Match[str]]) -> bool:
 
 
 def _octal(digits: str) -> str:
-    """Translates a number behind a backslash that is not a group's: up to 255 in base 8, then digits."""
+    """Translates digits after a backslash that are no group reference: octal up to 255, then digits."""
     length = next((size for size in (3, 2, 1) if re.fullmatch("[0-3]?[0-7]?[0-7]", digits[:size])), 0)
     first = f"\\x{int(digits[:length], 8):02x}" if length else ""
     return first + "".join(f"\\x{ord(digit):02x}" for digit in digits[length:])

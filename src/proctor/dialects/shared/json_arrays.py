@@ -1,8 +1,7 @@
-"""JSON arrays of cases to JSON Lines: whatever has one case a line may be one array instead.
+"""Reads JSON arrays of cases as JSON Lines: any format with one case per line may be an array instead.
 
-Each object of the array becomes a line. Its text stays as it is but for line breaks between values, so that
-an array is the same suite as the JSON Lines of its objects. Cases and problems keep the lines of the array's
-own file.
+Each object of the array becomes a line. Only line breaks between values are replaced, so that an array is the
+same suite as the JSON Lines of its objects. Cases and problems have the line numbers of the array's file.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _STEP: Final = re.compile(r"[^.\[\]]+")
 _BREAKS: Final = str.maketrans("\r\n", "  ")
 _DECODER: Final = json.JSONDecoder(parse_int=str)
-"""Finds where values end. The reader of the lines checks what they are."""
+"""Finds where values end. Their content is checked when the lines are read."""
 
 
 def is_array(text: str) -> bool:
-    """Whether a text begins as an array of objects does."""
+    """Whether a text begins like an array of objects."""
     return _BEGINNING.match(text) is not None
 
 
 def spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yields where each item of an array begins and ends.
+    """Yields the start and end of each item of an array.
 
     Raises:
         json.JSONDecodeError: the text is no JSON after the last of them.
@@ -65,7 +64,7 @@ def read_lines(source: Source) -> Iterator[bytes]:
 
 
 def read_suite(dialect: Dialect, source: Source) -> Iterator[Suite | Placed | Problem]:
-    """Reads a suite by a dialect; the items of a JSON array are read as lines."""
+    """Reads a suite with a dialect; the items of a JSON array are read as lines."""
     array = _read_array(source) if dialect.has_rows else None
     if array is None:
         yield from dialect.read(source)
@@ -88,14 +87,14 @@ class _Array(Struct, frozen=True, kw_only=True):
 
     text: str = ""
     items: tuple[tuple[int, int], ...] = ()
-    """Where each begins and ends in the text."""
+    """The start and end of each item in the text."""
     breaks: tuple[int, ...] = ()
-    """Where the lines of the text end."""
+    """The positions of line breaks in the text."""
     problem: Problem | None = None
-    """Why nothing after the last item is read."""
+    """Why nothing after the last item could be read."""
 
     def lines(self) -> Iterator[bytes]:
-        """The items, one a line."""
+        """Yields the items, one per line."""
         for begin, end in self.items:
             yield self.text[begin:end].translate(_BREAKS).encode("utf-8") + b"\n"
 
@@ -109,16 +108,16 @@ class _Array(Struct, frozen=True, kw_only=True):
         return item
 
     def item_line(self, number: int) -> int:
-        """The line on which an item begins, by its number from 1."""
+        """Returns the first line of an item, by its number from 1."""
         return self.line(self.items[number - 1][0])
 
     def line(self, place: int) -> int:
-        """The number of a character's line."""
+        """Returns the line number of a position in the text."""
         return bisect_left(self.breaks, place) + 1
 
 
 def _read_array(source: Source) -> _Array | None:
-    """Reads all of a file that is an array of objects; returns None for any other."""
+    """Reads a file that is an array of objects; returns None for any other file."""
     if source.is_folder or source.path.lower().endswith(_YAML):
         return None
     first, lines = peek(source.lines())
@@ -139,7 +138,7 @@ def _read_array(source: Source) -> _Array | None:
     items: list[tuple[int, int]] = []
     problem = None
     try:
-        items.extend(spans(text))  # those before an error stay
+        items.extend(spans(text))  # keeps the items before an error
     except json.JSONDecodeError as error:
         message = f"The array is not JSON: {error.msg} (column {error.colno}). Correct it there."
         problem = _problem("bad-array", message, source, min(error.lineno, data.count(b"\n") + 1))
@@ -160,7 +159,7 @@ def _after_space(text: str, place: int) -> int:
 
 
 def _field_position(field: str, text: str, begin: int) -> int:
-    """Returns where a field such as `a.b[0]` begins, or its nearest parent that exists."""
+    """Returns the position of a field such as `a.b[0]`, or of its nearest existing parent."""
     place = begin
     for step in _STEP.findall(field):
         member = _member(step, text, begin)
@@ -171,7 +170,7 @@ def _field_position(field: str, text: str, begin: int) -> int:
 
 
 def _member(name: str, text: str, begin: int) -> tuple[int, int] | None:
-    """Where a member of an object, or an item of a list by its number, begins, and where its value does."""
+    """Returns the position of a member of an object or list, and that of its value."""
     end = {"{": "}", "[": "]"}.get(text[begin])
     place = _after_space(text, begin + 1)
     number = 0

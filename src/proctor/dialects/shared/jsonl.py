@@ -1,7 +1,6 @@
-"""Bytes to rows: what every JSON dialect shares.
+"""Reads JSON Lines as objects with their line numbers, for all JSON dialects.
 
-Turns the lines of a JSON Lines file into objects with their line numbers. What is wrong becomes a
-`Problem` that says where it stands; nothing here raises for what a user wrote.
+Everything wrong becomes a `Problem` with its position; nothing here raises for what a user wrote.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from proctor.validation import Fields, kind_of, shown
 
 BOM: Final = b"\xef\xbb\xbf"
 HOLDOUT: Final = "holdout"
-"""The field of a header that says which share of the cases is held out."""
+"""The header field with the share of cases to hold out."""
 MAX_NESTING: Final = 64
-"""Levels of lists and objects in one line; deeper ones cannot be written back by every JSON library."""
+"""Maximum nesting in one line; not every JSON library can write deeper values back."""
 
 UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -37,7 +36,7 @@ _LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class _UnsupportedJson(ValueError):
-    """JSON that Python reads and this module refuses; private to this module."""
+    """JSON that Python accepts and this module rejects."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -47,15 +46,15 @@ class _UnsupportedJson(ValueError):
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) != len(pairs):
-        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        duplicate = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise _UnsupportedJson(
-            "duplicate-key", f"The key {shown(twice)} is written twice in one object; keep one of them."
+            "duplicate-key", f"The key {shown(duplicate)} is written twice in one object; keep one of them."
         )
     return row
 
 
 def _integer(digits: str) -> int:
-    # the wire form holds 64 bits; 20 characters are enough for every such number
+    # stored numbers have 64 bits; 20 characters are enough for each of them
     value = int(digits) if len(digits) <= 20 else 1 << 64
     if -(1 << 63) <= value < 1 << 64:
         return value
@@ -81,11 +80,11 @@ _DECODER = json.JSONDecoder(
 
 
 def parse_object(line: bytes, nesting: int = MAX_NESTING) -> dict[str, Any] | Problem:
-    """Parses one line to a JSON object, or a problem that does not yet have its path and line.
+    """Parses one line to a JSON object, or to a problem without path and line.
 
     Args:
         line: the line.
-        nesting: how many levels of lists and objects it may have.
+        nesting: the maximum number of levels of lists and objects.
     """
     try:
         text = line.decode("utf-8")
@@ -120,10 +119,10 @@ def parse_object(line: bytes, nesting: int = MAX_NESTING) -> dict[str, Any] | Pr
 def rows(
     lines: Iterable[bytes], path: str, nesting: int = MAX_NESTING
 ) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
-    """Reads the objects of JSON Lines with their line numbers from 1, and a problem for each other line.
+    """Yields the objects of JSON Lines with their line numbers from 1, and a problem for each other line.
 
-    A byte order mark, CRLF and blank lines are forgiven. A file that is one JSON value over all its lines
-    gives one problem and ends there.
+    A byte order mark, CRLF and blank lines are accepted. A file that is one JSON value over several lines
+    gives one problem and nothing else.
     """
     started = False
     for number, line in enumerate(lines, 1):
@@ -152,10 +151,10 @@ def rows(
 
 
 def whole(source: Source) -> bytes:
-    """Reads all of a file whose format has no rows.
+    """Reads a whole file, for formats without rows.
 
     Raises:
-        SuiteError: it is larger than such files may be; no more than that is read.
+        SuiteError: it is too large; it is read no further than the limit.
     """
     data = bytearray()
     for line in source.lines():
@@ -166,7 +165,7 @@ def whole(source: Source) -> bytes:
 
 
 def too_large(path: str) -> SuiteError:
-    """Returns the error for a file that is too large to be read as a whole."""
+    """Returns the error for a file that is too large to be read whole."""
     message = (
         f"The file has more than {MAX_LINE_BYTES // 2**20} MiB, and a file of this kind is read as a whole. "
         "Split it, or write it as JSON Lines, one case a line."
@@ -208,12 +207,12 @@ def _deeper_than(value: Any, levels: int) -> bool:
 
 
 def file_name(path: str) -> PurePosixPath:
-    """A file's name without its folder, whichever separator the path uses."""
+    """Returns a file's name without its folder, for both kinds of separators."""
     return PurePosixPath(PurePosixPath(path.replace("\\", "/")).name)
 
 
 def with_holdout(suite: Suite, fields: Fields) -> Suite:
-    """Returns the suite with the holdout of its header: a share, none for 0 or false, else unchanged."""
+    """Returns the suite with the holdout share of its header; 0 and false turn it off."""
     share: Any = fields.take(HOLDOUT)
     if share is None:
         return suite

@@ -1,8 +1,7 @@
-"""What a format cannot say of a suite: reported by its renderer, and kept in the metadata.
+"""Losses: what a format cannot express of a suite.
 
-Nothing that a suite says is lost in silence. A renderer notes each feature that its format lacks; `Unsaid`
-makes a problem of it and, where losing it is allowed, keeps the field in Proctor's own form in the case's
-metadata.
+Nothing is lost silently. A renderer notes each feature that its format lacks; `Unsaid` makes a problem of it
+and, in a lossy conversion, keeps the field in Proctor's own form in the case's metadata.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ CODE: Final = "unsayable"
 
 
 class Unsaid:
-    """What a format cannot say of one case, or of a suite without its cases, while it is written."""
+    """What a format cannot express of one case, or of a suite's header, while it is rendered."""
 
     __slots__ = ("_lossy", "_thing", "dialect", "kept", "problems")
 
@@ -31,29 +30,28 @@ class Unsaid:
         """Starts without losses.
 
         Args:
-            thing: the case or the suite that is written.
+            thing: the case or the suite to write.
             dialect: the format's name, for messages.
-            lossy: what is noted is a warning and kept, instead of an error.
+            lossy: whether losses are warnings and kept in the metadata, instead of errors.
         """
         self._thing = thing
         self._lossy = lossy
         self.dialect = dialect
         self.problems: list[Problem] = []
-        """One for each feature that was noted."""
+        """One for each loss."""
         self.kept: dict[str, Any] = {}
-        """The fields of the case or suite in which something was noted, whole, as plain data."""
+        """The fields with a loss, whole, as plain data."""
 
     @property
     def refused(self) -> bool:
-        """Whether the case or suite must not be written."""
+        """Whether the case or suite cannot be written."""
         return any(problem.level == "error" for problem in self.problems)
 
     def note(self, field: str, why: str) -> None:
-        """Notes a feature that the format lacks.
+        """Notes a feature that the format does not have.
 
         Args:
-            field: its path, such as `assertions[1].weight`; the field of the case or suite that its first
-                part names is kept whole.
+            field: its path, such as `assertions[1].weight`; the whole field named by the first part is kept.
             why: a full sentence about the format, such as "it has one weight for a whole case."
         """
         name = field.partition(".")[0].partition("[")[0]
@@ -61,11 +59,11 @@ class Unsaid:
         self._tell(field, why, "warning" if self._lossy else "error")
 
     def doubt(self, field: str, why: str) -> None:
-        """Warns of a difference that loses nothing of what the suite says."""
+        """Warns about a difference that loses nothing."""
         self._tell(field, why, "warning")
 
     def note_each(self, names: Iterable[str]) -> None:
-        """Notes each of these fields that differs from its default, as the format does not have it."""
+        """Notes those of the fields that are not at their defaults, as the format does not have them."""
         for name in names:
             if getattr(self._thing, name) != _get_defaults(type(self._thing))[name]:
                 self.note(name, "it has no such field.")
@@ -81,10 +79,10 @@ class Unsaid:
                 self.note(f"assertions[{place}].label", "it has no names for checks.")
 
     def metadata(self, above: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Returns the metadata that the case is written with: its own, and what was lost of it.
+        """Returns the metadata to write: the case's own, and what was lost.
 
         Args:
-            above: what was lost of the suite, for the case that keeps it.
+            above: the suite's losses, for the case that keeps them.
         """
         own = self._thing.metadata if isinstance(self._thing, Case) else {}
         if not self._lossy:
@@ -92,7 +90,7 @@ class Unsaid:
         losses = {**self.kept, **({"suite": dict(above)} if above else {})}
         if not losses:
             return own
-        if KEPT in own and "metadata" not in losses:  # it was written lossily before
+        if KEPT in own and "metadata" not in losses:  # the suite was converted with losses before
             losses["earlier"] = own[KEPT]
         return {**own, KEPT: losses}
 
@@ -119,15 +117,15 @@ def _get_defaults(kind: type[Any]) -> dict[str, Any]:
 
 @cache
 def _type_words(dialects: tuple[str, ...]) -> frozenset[str]:
-    """What these dialects call their assertions, with `_` for `-`."""
+    """Returns the names of these dialects' assertion types, with `_` for `-`."""
     types = (word for name in dialects for word in DIALECTS.get(name).assertion_types())
     return frozenset(word.replace("-", "_") for word in types)
 
 
 def is_type_word(assertion: Assertion) -> bool:
-    """Whether an assertion's label is only a word for its type, as a dialect gives it by itself."""
+    """Whether an assertion's label is just the name of its type, as dialects set it by default."""
     label, params = assertion.label or "", assertion.params
-    # Dialect agentv adds what is looked for, as in `icontains-Oslo`, `contains-any-3` and `regex-[a-z]+`.
+    # Dialect agentv adds the value, as in `icontains-Oslo`, `contains-any-3` and `regex-[a-z]+`.
     values = params.get("values")
     value = str(len(values)) if isinstance(values, list) else params.get("value")
     word = "regex" if label.startswith("regex-") else label.removesuffix(f"-{value}")
@@ -135,7 +133,7 @@ def is_type_word(assertion: Assertion) -> bool:
 
 
 def no_such_check(assertion: Assertion) -> str:
-    """Returns why a format cannot say an assertion that is like none of its checks."""
+    """Returns why a format cannot express an assertion."""
     with_params = (
         f" with {', '.join(f'`{name}`' for name in sorted(assertion.params))}" if assertion.params else ""
     )
@@ -143,13 +141,13 @@ def no_such_check(assertion: Assertion) -> str:
 
 
 def note_suite(unsaid: Unsaid, suite: Suite, names: Iterable[str], *, has_holdout: bool = False) -> None:
-    """Notes what a format cannot say of a suite's header.
+    """Notes what a format cannot express of a suite's header.
 
     Args:
-        unsaid: where it is noted.
+        unsaid: takes the losses.
         suite: the suite.
         names: fields that the format does not have.
-        has_holdout: its header says which share of the cases is held out, by rank and seed 42.
+        has_holdout: whether its header has a holdout share, by rank and with seed 42.
     """
     unsaid.note_each(names)
     defaults = replace(suite.defaults, reuse=None)

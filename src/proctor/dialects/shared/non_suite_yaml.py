@@ -1,6 +1,6 @@
-"""YAML that is no suite: what it is, told by its fields, and what to pass instead.
+"""Recognises YAML that is no suite by its fields, and says what to pass instead.
 
-It knows files of other evaluation tools, and files that stand in many repositories. It reads nothing of them.
+Covers files of other evaluation tools, and files that many repositories have.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _ITEM: Final = re.compile(r"^(?:-[ \t]+|[ \t]+)[\"']?([\w$-]+)[\"']?[ \t]*:(?=\s
 
 
 class Kind(Struct, frozen=True):
-    """One kind of file."""
+    """A known kind of file that is no suite."""
 
     name: str
     fields: tuple[frozenset[str], ...]
-    """A file is of this kind that has all fields of one of these."""
+    """A file matches if it has all fields of one of these sets."""
     instead: str
-    """What to do, as a sentence."""
+    """What to do instead, as a sentence."""
     in_list: bool = False
-    """They are the fields of the objects in a list."""
+    """Whether these are the fields of objects in a list."""
 
 
 def _fields(*groups: str) -> tuple[frozenset[str], ...]:
@@ -70,11 +70,11 @@ KINDS: Final = (
     Kind("a configuration of pre-commit", _fields("repos"), _CASES),
     Kind("a conda environment", _fields("dependencies channels"), _CASES),
 )
-"""The first that fits counts."""
+"""The first match wins."""
 
 
 def kind_of_yaml(head: Head) -> Kind | None:
-    """Returns what kind of file YAML or JSON Lines is that is no suite; None where that is unknown."""
+    """Returns the kind of a YAML or JSON Lines file that is no suite; None if it is unknown."""
     if not head.path.lower().endswith((*YAML, ".jsonl")):
         return None
     is_yaml = head.path.lower().endswith(YAML)

@@ -1,4 +1,4 @@
-"""The files that a renderer writes: their names, their lines, and that no two want the same place."""
+"""The files that a renderer writes: their names, their lines, and conflicts between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 from proctor.model import Attachment, Message
 
 _OUTSIDE: Final = re.compile(r"/|[A-Za-z]:|(.*/)?\.\.(/|$)|(.*/)?\.?$|.*[\\\0]", re.DOTALL)
-"""Paths that do not stay in the suite's folder, or name no file there."""
+"""Paths that leave the suite's folder, or name no file in it."""
 _LONGEST_NAME: Final = 60  # of up to four bytes each; most systems take 255
 _NO_FILE_NAME: Final = re.compile(r"[^\w.=,\[\]~-]+")
 _RESERVED: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
@@ -20,22 +20,21 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def json_line(row: Mapping[str, Any]) -> bytes:
-    """An object as one line of JSON Lines, its fields in the order given."""
+    """Returns an object as one line of JSON Lines, with its fields in order."""
     return _ENCODER.encode(row).encode("utf-8") + b"\n"
 
 
 def file_stem(name: str, used_stems: set[str]) -> str:
-    """A name as the stem of a file that every system can have; `/` stays between folders.
+    """Returns a file stem for a name that is valid on every system; `/` separates folders.
 
-    It is another one for each name, told apart by a digest where two would be the same; `taken` holds those
-    given before, and the new one afterwards.
+    Stems are unique: a digest is added if the stem is already in `used_stems`, to which the new one is added.
     """
     parts = [_NO_FILE_NAME.sub("-", part).strip(" .-") for part in name.split("/")]
     stem = "/".join(f"{part}-" if _RESERVED.fullmatch(part) else part for part in parts if part)[
         :_LONGEST_NAME
     ]
     stem = stem.rstrip(" ./")
-    if not stem or stem.lower() in used_stems:  # some systems do not tell capitals apart
+    if not stem or stem.lower() in used_stems:  # some file systems ignore case
         stem = f"{stem or 'case'}-{sha256(name.encode()).hexdigest()[:8]}"
     used_stems.add(stem.lower())
     return stem
@@ -49,7 +48,7 @@ class Beside:
         self._folders: set[str] = set()
 
     def fitting(self, files: dict[str, bytes] | None) -> dict[str, bytes] | None:
-        """Returns the files if none of them has the path of another file, or of a folder; else None."""
+        """Returns the files if none has the path of another file or folder; else None."""
         return files if files is not None and all(self._fits(path, files) for path in files) else None
 
     def _fits(self, path: str, files: Mapping[str, bytes]) -> bool:
@@ -60,7 +59,7 @@ class Beside:
         return path not in self._folders and not folders & (self._digests.keys() | files.keys())
 
     def new(self, files: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
-        """Adds the files that are not there yet, and yields them."""
+        """Adds files, and yields those that are new."""
         for path, data in files.items():
             if path not in self._digests:
                 self._digests[path] = sha256(data).digest()
@@ -69,7 +68,7 @@ class Beside:
 
 
 def attached(messages: Iterable[Message]) -> dict[str, bytes] | None:
-    """Returns the files that messages attach, by path; None where two differ, or one leaves the folder."""
+    """Returns the files that messages attach, by path; None if two differ, or one leaves the folder."""
     files: dict[str, bytes] = {}
     for message in messages:
         for part in message.parts:
@@ -81,7 +80,7 @@ def attached(messages: Iterable[Message]) -> dict[str, bytes] | None:
 
 
 def text_bytes(text: str) -> bytes:
-    """Returns bytes that are read as the text; reading drops a byte order mark and the CR of CRLF."""
+    """Encodes a text so that it reads back unchanged; reading drops a byte order mark and the CR of CRLF."""
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     return (mark + text.replace("\r\n", "\r\r\n")).encode("utf-8")
 

@@ -1,4 +1,4 @@
-"""Which of two dialects a file is of, where both have the fields that it begins with."""
+"""Tells dialects apart that share the fields at the beginning of a file."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ _EVAL: Final = re.compile(r"""\bclass["']?[ \t]*:[ \t]*["']?[\w.]+:\w""")
 _DATA: Final = re.compile(r"""\bsamples_jsonl["']?[ \t]*:""")
 _KEY: Final = re.compile(r'"(\w+)"\s*:')
 _PRAMANA: Final = frozenset(("assertion", "category", "metadata"))
-"""What each case of dialect pramana has."""
+"""Fields that each case of dialect pramana has."""
 _MERIDIAN: Final = frozenset(("input", "prompt", "suite_name"))
-"""One of which each line of dialect meridian has."""
+"""Fields of which each line of dialect meridian has one."""
 _AGENTV: Final = frozenset(("assertions", "criteria", "input_files", "rubrics", "tests"))
 _PROMPTFOO: Final = frozenset(
     ("providers", "defaultTest", "evaluateOptions", "commandLineOptions", "redteam", "assertionTemplates")
 )
-"""Fields of promptfoo's configurations that AgentV's suites do not have."""
+"""Fields of promptfoo configurations that AgentV suites do not have."""
 _AGENTV_5: Final = frozenset(
     ("name", "target", "default_test", "evaluate_options", "environment", "assert", "threshold", "workspace")
 )
-"""Fields of AgentV's suites that promptfoo's configurations do not have."""
+"""Fields of AgentV suites that promptfoo configurations do not have."""
 _ID_OF_TEST: Final = re.compile(r"^tests:[ \t\r]*\n(?:[ \t\r]*(?:#[^\n]*)?\n)*[ \t]*-[ \t]+id:", re.MULTILINE)
-"""A list of tests of which the first begins with its id, which tests of promptfoo do not have."""
+"""A list of tests whose first one begins with an id, which promptfoo's tests do not have."""
 _RESULT: Final = frozenset(("test_id", "score", "target"))
-"""What each line of AgentV's results has."""
+"""Fields that each line of AgentV's results has."""
 _GOLDEN: Final = (
     *("actual_output", "retrieval_context", "expected_tools", "tools_called", "additional_metadata"),
     "custom_column_key_values",
 )
-"""Fields that only goldens of DeepEval have."""
+"""Fields that only DeepEval goldens have."""
 _CONVERSATION: Final = ("expected_outcome", "persona", "turns", "user_description")
-"""Fields of a conversation that DeepEval simulates, beside its `scenario`."""
+"""Fields of a conversation that DeepEval simulates, besides its `scenario`."""
 YAML: Final = (".yaml", ".yml")
 
 
 def names_of(head: Head) -> set[str]:
-    """The fields at the beginning of a file; of one JSON object over several lines all that are inside it."""
+    """Returns the field names at the beginning of a file; nested ones, too, for a multi-line JSON object."""
     first = head.text.lstrip().partition("\n")[0].strip()
     if first.startswith("{") and not isinstance(parse_object(first.encode("utf-8", "replace")), dict):
         return set(_KEY.findall(head.text))
@@ -49,7 +49,7 @@ def names_of(head: Head) -> set[str]:
 
 
 def fields_of(head: Head) -> set[str]:
-    """The fields at the beginning of a file of rows; of CSV its columns, and nothing for YAML."""
+    """Returns the field names of rows at the beginning of a file, or CSV columns; empty for YAML."""
     if head.path.lower().endswith(YAML):
         return set()
     first = head.text.lstrip("\ufeff \t\r\n").partition("\n")[0]
@@ -59,13 +59,13 @@ def fields_of(head: Head) -> set[str]:
 
 
 def is_of_inspect(head: Head) -> bool:
-    """Whether a file has samples of Inspect: an `input` with its `target` or `choices`."""
+    """Whether a file has Inspect samples: an `input` with its `target` or `choices`."""
     names = fields_of(head)
     return "input" in names and bool(names & {"target", "choices"}) and names.isdisjoint(_AGENTV)
 
 
 def is_of_deepeval(head: Head) -> bool:
-    """Whether a file has goldens of DeepEval: what only they have, or no id, which a test of agentv has."""
+    """Whether a file has DeepEval goldens: fields that only they have, or no id, as AgentV tests have."""
     names = fields_of(head)
     if not names.isdisjoint(_AGENTV):
         return False
@@ -76,7 +76,7 @@ def is_of_deepeval(head: Head) -> bool:
 
 
 def is_of_promptfoo(head: Head) -> bool:
-    """Whether a file configures promptfoo: by its name, or by two of the fields that say what is asked."""
+    """Whether a file is a promptfoo configuration, by its name or by two of its essential fields."""
     if PurePosixPath(head.path.replace("\\", "/")).name.lower().startswith("promptfooconfig."):
         return True
     names = names_of(head)
@@ -87,7 +87,7 @@ def is_of_promptfoo(head: Head) -> bool:
 
 
 def is_of_agentv_5(head: Head) -> bool:
-    """Whether YAML with `prompts` is of AgentV: by its name, by a field that promptfoo has not, or by ids."""
+    """Whether YAML with `prompts` is AgentV's, by its name, a field that promptfoo lacks, or test ids."""
     path = PurePosixPath(head.path.replace("\\", "/")).name.lower()
     if not path.endswith(YAML) or path.startswith("promptfooconfig."):
         return False
@@ -99,7 +99,7 @@ def is_of_agentv_5(head: Head) -> bool:
 
 
 def is_of_openai_evals(head: Head) -> bool:
-    """Whether rows of `input` and `ideal` are OpenAI's: messages or no id, and nothing of pramana's."""
+    """Whether rows of `input` and `ideal` are OpenAI's: messages or no id, and no pramana fields."""
     names = names_of(head)
     if not names >= {"input", "ideal"} or not names.isdisjoint(_PRAMANA):
         return False
@@ -107,13 +107,13 @@ def is_of_openai_evals(head: Head) -> bool:
 
 
 def is_of_evals_registry(head: Head) -> bool:
-    """Whether a file is YAML of OpenAI's registry: entries that name a class and its data."""
+    """Whether a file is YAML of OpenAI's registry: entries with a class and data."""
     is_yaml = head.path.lower().endswith((".yaml", ".yml"))
     return is_yaml and bool(_EVAL.search(head.text) and _DATA.search(head.text))
 
 
 def is_of_agent_skills(head: Head) -> bool:
-    """Whether a file is one JSON object with `evals` and the name of their skill, or named for them."""
+    """Whether a file is a JSON object with `evals`, and has a skill's name or the usual file name."""
     if not head.text.lstrip("\ufeff \t\r\n").startswith("{"):
         return False
     names = names_of(head)
@@ -122,11 +122,11 @@ def is_of_agent_skills(head: Head) -> bool:
 
 
 def is_of_agentv_results(head: Head) -> bool:
-    """Whether lines are AgentV's results of tests, which share fields with cases."""
+    """Whether lines are AgentV's test results, which share fields with cases."""
     return bool(head.rows) and head.rows[0].keys() >= _RESULT
 
 
 def is_of_fieldkit(head: Head) -> bool:
-    """Whether fields that dialect meridian has as well are those of a suite, or of rows, of fieldkit."""
+    """Whether fields that meridian has, too, belong to a fieldkit suite or to its rows."""
     names = names_of(head)
     return "prompts" in names or (bool(names & {"question", "text"}) and names.isdisjoint(_MERIDIAN))

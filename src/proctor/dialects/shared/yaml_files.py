@@ -1,6 +1,6 @@
-"""What dialects in YAML share: files that a suite refers to, read with the lines of their fields.
+"""Reads YAML and JSON files that a suite refers to, with the lines of their fields.
 
-JSON that is one value is read here too. What is wrong becomes a problem in the notes it is given.
+Errors become problems in the given notes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from proctor.yaml12 import BadYaml, load, plain
 _PAIR: Final = re.compile(
     rb"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
 )
-"""A character beyond 16 bits as JSON escapes it: in two halves."""
+"""A JSON escape of a character beyond 16 bits: two surrogates."""
 
 
 def file_of(
     reference: str, source: Source, notes: Notes, field: str, line: int | None = None
 ) -> Found | None:
-    """Finds the file that a suite refers to; a missing one is an error."""
+    """Finds the file that a suite refers to; a missing file is an error."""
     file = source.find(reference)
     if file is None:
         notes.error(
@@ -39,13 +39,13 @@ def file_of(
 
 
 def shown_path(source: Source, path: str) -> str:
-    """The path of a file, given relative to the suite's folder, as the user would write it."""
+    """Returns a path relative to the suite's folder as the user would write it."""
     folder = source.path if source.is_folder else source.path.removesuffix(file_name(source.path).name)
     return normpath(join(folder, path))
 
 
 def yaml_of(data: bytes, notes: Notes) -> Any:
-    """Parses a YAML file; returns None and notes an error where it is not YAML in UTF-8."""
+    """Parses a YAML file; returns None and notes an error if it is not YAML in UTF-8."""
     try:
         return load(data.decode("utf-8-sig"))
     except BadYaml as error:
@@ -58,10 +58,10 @@ def yaml_of(data: bytes, notes: Notes) -> Any:
 
 
 def json_of(data: bytes, notes: Notes) -> Any:
-    """Parses a JSON file; returns None and notes an error where it is not JSON in UTF-8.
+    """Parses a JSON file; returns None and notes an error if it is not JSON in UTF-8.
 
-    JSON is YAML but for characters that are escaped in two halves, so the reader that knows lines reads what
-    the strict one has found to be JSON.
+    JSON is YAML except for characters escaped as surrogate pairs, so valid JSON is then parsed as YAML, which
+    gives line numbers.
     """
     try:
         json.loads(data.removeprefix(BOM).decode("utf-8"))
@@ -70,19 +70,19 @@ def json_of(data: bytes, notes: Notes) -> Any:
         # The end of a file is on the line after its last line break.
         notes.error("bad-json", message, line=min(error.lineno, data.count(b"\n") + 1))
         return None
-    except (ValueError, RecursionError):  # what yaml_of says of these is clearer
+    except (ValueError, RecursionError):  # yaml_of describes these better
         pass
     return yaml_of(_PAIR.sub(_join_halves, data), notes)
 
 
 def _join_halves(match: re.Match[bytes]) -> bytes:
-    """YAML's escape for the character that two halves make."""
+    """Returns the YAML escape of a surrogate pair."""
     high, low = int(match[2], 16) - 0xD800, int(match[3], 16) - 0xDC00
     return match[1] + rb"\U%08x" % (0x10000 + (high << 10) + low)
 
 
 def without_effect(fields: Fields, names: Iterable[str], ignored: dict[str, Any], prefix: str = "") -> None:
-    """Moves fields without an effect here to `ignored`, and warns of each."""
+    """Moves fields that have no effect here to `ignored`, and warns about each."""
     for name in names:
         if name in fields:
             ignored[prefix + name] = plain(fields.take(name))

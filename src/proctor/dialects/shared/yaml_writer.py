@@ -1,7 +1,7 @@
-"""Plain data to YAML in block style, which readers of YAML 1.1 and of YAML 1.2 take for the same.
+"""Writes data as YAML in block style that YAML 1.1 and YAML 1.2 parsers read alike.
 
-Where the two differ (`yes`, `012`, dates, characters that once ended lines) a text is quoted or escaped.
-A text of several lines is a literal block wherever that holds it exactly.
+Where the two differ (`yes`, `012`, dates, characters that used to end lines), a text is quoted or escaped. A
+text of several lines is a literal block if that preserves it exactly.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ _PRINTABLE: Final = (
     " -~\u00a1-\u00ac\u00ae-\u200a\u2010-\u2027\u202f-\u205f\u2070-\ud7ff\ue000-\ufefe\uff00-\uffef"
     "\U00010000-\U000dffff"
 )
-"""Characters that are seen as they are; all others are escaped."""
+"""Characters that are written as they are; all others are escaped."""
 _PLAIN: Final = re.compile(rf"(?![!-@\[-`{{-~ ])[{_PRINTABLE}]+")
 _ENDS_PLAIN: Final = re.compile(r":(\s|$)|\s#|\s$")
 _WORDS: Final = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
-"""What is no text to one reader or another, in any case of letters."""
+"""Words that some readers do not take for text, in any case."""
 _LITERAL: Final = re.compile(rf"\n*[{_PRINTABLE}\t][{_PRINTABLE}\t\n]*")
 _LINE_WITH_END: Final = re.compile(r"[ \t](\n|$)")
 _UNPRINTABLE: Final = re.compile(rf"[^{_PRINTABLE}]|[\"\\]")
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _LONGEST_KEY: Final = 200
-"""Of a key that stands on one line with its value; readers take at most 1,024 characters."""
+"""The longest key that is written on one line with its value; readers take at most 1,024 characters."""
 
 
 def yaml_text(value: Any, indent: int = 0) -> str:
-    """Data such as JSON has, as whole lines of YAML.
+    """Returns JSON data as whole lines of YAML.
 
     Args:
         value: objects with text keys, lists, texts, finite numbers, booleans and None.
-        indent: how many spaces each line begins with.
+        indent: the number of spaces before each line.
     """
     if isinstance(value, dict | list | tuple) and value:
         return _block(value, indent)
@@ -51,14 +51,14 @@ def _key(key: str, margin: str) -> str:
 
 
 def _item(item: Any, indent: int) -> str:
-    """What stands behind a hyphen: the first field of an object is on its line."""
+    """Returns what follows a hyphen: the first field of an object is on the same line."""
     if isinstance(item, dict | list | tuple) and item:
         return " " + _block(item, indent)[indent:]
     return _node(item, indent)
 
 
 def _node(value: Any, indent: int) -> str:
-    """What stands behind a key, from the space on; `indent` is that of lines of its own."""
+    """Returns what follows a key, from the space on; `indent` is that of further lines."""
     if isinstance(value, dict | list | tuple) and value:
         return "\n" + _block(value, indent)
     if isinstance(value, str) and "\n" in value and _is_literal(value):
@@ -67,12 +67,12 @@ def _node(value: Any, indent: int) -> str:
 
 
 def _is_literal(text: str) -> bool:
-    """Whether a block shows the text as it is; white space at the end of a line is better seen in quotes."""
+    """Whether a block preserves the text; trailing white space is clearer in quotes."""
     return _LITERAL.fullmatch(text) is not None and _LINE_WITH_END.search(text) is None
 
 
 def _literal(text: str, indent: int) -> str:
-    # Without the number, the first line's own spaces would count as those of the block.
+    # Without the number, spaces of the first line would count as indentation.
     number = "2" if text[0] in " \t\n" else ""
     chomping = "-" if not text.endswith("\n") else "+" if text.endswith("\n\n") else ""
     margin = " " * indent
@@ -90,7 +90,7 @@ def _inline(value: Any) -> str:
     if isinstance(value, dict | list | tuple):
         return "{}" if isinstance(value, dict) else "[]"
     number = repr(value)
-    # A number with an exponent and no point is a text to YAML 1.1.
+    # YAML 1.1 reads a number with an exponent and no point as text.
     return number.replace("e", ".0e") if "e" in number and "." not in number else number
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Input = TypeVar("Input")
 
 _RESERVED = ("name", "n", "n_success", "n_failure", "latency_ms", "wall_seconds")
-"""The keys of a summary, which no metric may take."""
+"""The keys of a summary, which no metric may use."""
 _COLUMNS = ("mean", "median", "min", "max")
 
 
@@ -37,8 +37,8 @@ class Bench:
         name: the title of the report.
         metrics: the names that `summary` and `report` show beside the latency.
         metrics_key: the key under which the outputs of `run` hold the metrics; None: the top level.
-        calls: those that exist already.
-        wall_seconds: how long they took.
+        calls: calls that exist already.
+        wall_seconds: their duration.
         partial: a file of JSON Lines to which each call is added when it ends; `load` reads it back.
         partial_outputs: whether outputs are in it too.
 
@@ -77,7 +77,7 @@ class Bench:
         self._prepare()
 
     def _prepare(self) -> None:
-        """Sets what is not copied with the fields."""
+        """Sets the attributes that are not copied with the fields."""
         from threading import RLock
 
         self._lock = RLock()
@@ -114,20 +114,20 @@ class Bench:
     ) -> Bench:
         """Calls a function on each input, measures it, and returns this bench.
 
-        A call is in `calls` as soon as it ends, at its input's place; so Ctrl-C and errors leave what is
-        done. The metrics are the numbers that the output, a dictionary, has under the declared names; true,
-        false and texts of digits are none.
+        Each call is added to `calls` as soon as it ends, in the order of inputs, so Ctrl-C and errors keep
+        the finished ones. The metrics are the numbers that the output, a dictionary, has under the declared
+        names; true, false and texts of digits do not count.
 
         Args:
             fn: called with one input; may be async, also where an event loop is running already.
             inputs: taken one by one.
             on_error: `record` an exception as a failed call, or `raise` it, unrecorded.
-            tag_fn: the tags of an input. What it raises is raised.
+            tag_fn: returns the tags of an input. Its exceptions are raised.
             workers: how many calls at once, at least 1. One calls `fn` in this thread.
             progress: show a bar on stderr where that is a terminal or a notebook.
 
         Raises:
-            ValueError: `on_error` or `workers` is none of these.
+            ValueError: `on_error` or `workers` is invalid.
             OSError: `partial` cannot be written.
         """
         from proctor.eval.parallel import is_recorded, map_ordered
@@ -221,7 +221,7 @@ class Bench:
         it was measured.
 
         Raises:
-            TypeError: a declared metric was recorded with a value that is no number.
+            TypeError: a declared metric was recorded with a value that is not a number.
         """
         calls = list(self.calls)
         if not calls:
@@ -277,7 +277,7 @@ class Bench:
             by: add it with a row for each value of this tag.
 
         Raises:
-            TypeError: a declared metric was recorded with a value that is no number.
+            TypeError: a declared metric was recorded with a value that is not a number.
             ValueError: no call has the tag `by`.
         """
         from proctor.safe_text import markdown_text
@@ -335,7 +335,7 @@ class Bench:
             include_outputs: whether calls have their `output`.
 
         Raises:
-            TypeError: a declared metric was recorded with a value that is no number.
+            TypeError: a declared metric was recorded with a value that is not a number.
         """
         rows = [_row(call, include_outputs=include_outputs) for call in list(self.calls)]
         return {"summary": self.summary(), "calls": rows}
@@ -352,7 +352,7 @@ class Bench:
 
         Raises:
             OSError: it cannot be written.
-            TypeError: a declared metric was recorded with a value that is no number.
+            TypeError: a declared metric was recorded with a value that is not a number.
         """
         import json
 
@@ -425,7 +425,7 @@ class Bench:
         self.metrics = [name for name in names if name not in _RESERVED]
 
     def _read_head(self, row: dict[str, Any]) -> dict[str, None]:
-        """Takes name and key from the head of a partial file, and returns the metrics that it declares."""
+        """Reads name and key from the head of a partial file, and returns the declared metrics."""
         names = row.get("metrics")
         if not isinstance(row["bench"], str) or not isinstance(names, list):
             raise ValueError("The line has `bench` and is no head of a partial file.")
@@ -444,7 +444,7 @@ class _Task(Generic[Input]):
 
 
 class OrderedCalls:
-    """Adds calls to a bench when they end, in the order of their inputs, also while others add theirs."""
+    """Adds calls to a bench when they end, in the order of their inputs. Safe to use from several threads."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -453,7 +453,7 @@ class OrderedCalls:
         self._closed = False
 
     def add(self, place: int, call: BenchCall) -> bool:
-        """Adds the call; returns whether it was added, as none is after `close`."""
+        """Adds the call; returns whether it was added. After `close` none is."""
         from bisect import bisect
 
         with self._bench._lock:

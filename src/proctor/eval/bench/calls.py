@@ -32,7 +32,7 @@ def parse_call(row: Any) -> BenchCall:
     In a flat row, numbers, true and false are metrics, and texts are tags.
 
     Raises:
-        ValueError: the row is no call.
+        ValueError: the row is not a call.
     """
     if not isinstance(row, dict):
         raise ValueError("It is not an object.")
@@ -63,7 +63,7 @@ def parse_call(row: Any) -> BenchCall:
 
 
 def _latency(value: Any) -> float:
-    """Returns NaN if there is no latency; raises ValueError if it is no number of at least 0."""
+    """Returns NaN if there is no latency; raises ValueError if it is not a number of at least 0."""
     if value is None:
         return float("nan")
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:

@@ -26,7 +26,7 @@ def summarize_metric(values: Iterable[Any]) -> dict[str, Any]:
             as numpy's, become Python's own.
 
     Raises:
-        TypeError: a value is no number.
+        TypeError: a value is not a number.
     """
     numbers = sorted(_builtin(value) for value in values if value is not None and _is_finite(value))
     if not numbers:

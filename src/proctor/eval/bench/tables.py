@@ -19,7 +19,7 @@ _PERCENTILES = (("p50", "median"), ("p90", "p90"), ("p95", "p95"), ("p99", "p99"
 
 
 def columns(labelled: Labelled) -> list[str]:
-    """Returns the heads of `cells`; those about failed calls only if there are some."""
+    """Returns the headings of `cells`; those about failed calls only if there are any."""
     names = ["n", "mean", "95 % interval", "p50", "p95", "p99"]
     return [*names, "failed", "mean, failed as 0"] if _has_failures(labelled) else names
 

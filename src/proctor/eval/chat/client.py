@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class ChatClient:
-    """Asks a model and waits for its answer. Safe to use from several threads; one client is enough.
+    """Calls a model and waits for its answer. Safe to use from several threads; one client is enough.
 
     As a function it takes a prompt and returns the text of the answer, as `VerticalBench.run` needs it. The
     calls run in an event loop in a thread of its own, which starts with the first call and ends with
     `close` or the context, so it can be used inside a running loop too, such as a notebook's.
 
     A call that failed temporarily (429, 5xx, no connection) is repeated with growing pauses. A
-    client that asks the same thing again sends the next seed, as repeats of a run do, so that sampling at a
-    temperature above 0 gives different answers, and the same ones in the next session.
+    client that sends the same messages again uses the next seed, as repeats of a run do, so that sampling at
+    a temperature above 0 gives different answers, and the same ones in the next session.
     """
 
     def __init__(
@@ -61,8 +61,8 @@ class ChatClient:
         from proctor.engines.retries import Patience
         from proctor.eval.chat.sources import endpoint_source
 
-        patience = Patience(timeout_s=timeout_s, retries=retries)
-        source = endpoint_source(base_url, model, api_key, dict(os.environ), patience)
+        retry_policy = Patience(timeout_s=timeout_s, retries=retries)
+        source = endpoint_source(base_url, model, api_key, dict(os.environ), retry_policy)
         self._setup(source, f"{base_url!r}, {model!r}", timeout_s, max_tokens, temperature)
 
     @classmethod
@@ -78,12 +78,12 @@ class ChatClient:
         """Makes a client of any target of Proctor; the parameters are those of the class.
 
         A script (`scripted:FILE`) answers by the text of the last message of the user: its keys are globs
-        of that text. A local model is loaded once for each `max_tokens` that it is asked with.
+        of that text. A local model is loaded once for each value of `max_tokens`.
 
         Args:
             target: a word as for `--target` ("local", "openai:gpt-5.2", "scripted:FILE", a name of
-                targets.yaml), a `TargetSpec`, or an object with `async answer(prompt)`, which is asked as it
-                is, whatever `max_tokens` says, and stays open.
+                targets.yaml), a `TargetSpec`, or an object with `async answer(prompt)`, which is called
+                unchanged, ignores `max_tokens`, and stays open.
             timeout_s: time limit of one attempt, in seconds.
             retries: how often a call that failed temporarily is repeated.
             max_tokens: the longest answer, if a call does not set it; None leaves it to the target.
@@ -92,7 +92,7 @@ class ChatClient:
         Raises:
             UsageError: there is no target of that name.
             SuiteError: targets.yaml is wrong.
-            TypeError: it is no target.
+            TypeError: it is not a target.
         """
         from proctor.engines.retries import Patience
         from proctor.eval.chat.sources import target_source

@@ -51,10 +51,10 @@ class TargetSource(Protocol):
 class SpecSource:
     """A target by its specification; opened at first use, once for each `max_tokens`."""
 
-    def __init__(self, spec: TargetSpec, environ: Mapping[str, str], patience: Patience) -> None:
+    def __init__(self, spec: TargetSpec, environ: Mapping[str, str], retry_policy: Patience) -> None:
         self._spec = spec
         self._environ = environ
-        self._patience = patience
+        self._patience = retry_policy
         self._reach: Reach | None = None
         self._open_lock = asyncio.Lock()
 
@@ -96,9 +96,9 @@ class ObjectSource:
 
     reads_case_ids = True
 
-    def __init__(self, target: Target, patience: Patience) -> None:
+    def __init__(self, target: Target, retry_policy: Patience) -> None:
         self.name = type(target).__name__
-        self._patient = Patient(target, Limit(MAX_CONCURRENCY), patience)
+        self._patient = Patient(target, Limit(MAX_CONCURRENCY), retry_policy)
 
     async def target(self, max_tokens: int | None) -> Answers:  # noqa: ARG002  # the object has its own
         """Returns the object, with retries."""
@@ -109,7 +109,7 @@ class ObjectSource:
 
 
 def endpoint_source(
-    base_url: str, model: str, api_key: str | None, environ: dict[str, str], patience: Patience
+    base_url: str, model: str, api_key: str | None, environ: dict[str, str], retry_policy: Patience
 ) -> TargetSource:
     """Returns the source for a model at an OpenAI-compatible address.
 
@@ -124,27 +124,27 @@ def endpoint_source(
             raise UsageError("The api_key holds characters that no key has. Copy the key again.")
         environ[_KEY_VARIABLE] = api_key
         spec = replace(spec, options={"api_key": f"${{{{ {_KEY_VARIABLE} }}}}"})
-    return SpecSource(spec, environ, patience)
+    return SpecSource(spec, environ, retry_policy)
 
 
-def target_source(target: Any, environ: dict[str, str], patience: Patience) -> TargetSource:
+def target_source(target: Any, environ: dict[str, str], retry_policy: Patience) -> TargetSource:
     """Returns the source for a target by name, by specification, or as an object.
 
     Raises:
         UsageError: there is no target of that name, or targets.yaml is wrong (then SuiteError).
-        TypeError: the value is no target.
+        TypeError: the value is not a target.
     """
     if isinstance(target, str):
         target = Names(environ).spec(target, Params(), judged=False)
     if isinstance(target, TargetSpec):
-        return SpecSource(target, environ, patience)
+        return SpecSource(target, environ, retry_policy)
     answer: Callable[..., Any] | None = getattr(target, "answer", None)
     if not callable(answer):
         raise TypeError(
             f"A value of type {type(target).__name__} is no target. Give an object with "
             "async answer(prompt), or a name such as 'local' or 'openai:gpt-5.2'."
         )
-    return ObjectSource(target, patience)
+    return ObjectSource(target, retry_policy)
 
 
 def _with_max_tokens(spec: TargetSpec, max_tokens: int | None) -> TargetSpec:

@@ -21,7 +21,7 @@ CHECK_KINDS: tuple[str, ...] = get_args(CheckKind)
 _PLACEHOLDER = re.compile(r"\{\{([^{}\n]{1,200})\}\}")
 _PLAIN_OBJECT = re.compile(r"\{[^{}]*\}")
 _TAILS = (100_000, 4_000)
-"""How much of the end is searched for JSON where more has too many beginnings of objects."""
+"""Characters at the end that are searched for JSON if the whole text has too many opening braces."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class CheckSpec:
 
     kind: CheckKind
     any: tuple[str, ...] = ()
-    """`substring`: one of these must be there, whatever the case."""
+    """`substring`: one of these must be there, ignoring case."""
     all: tuple[str, ...] = ()
     """`substring`: all of these must be there; `regex`: patterns that must all be found."""
     keys: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class CheckSpec:
     value: float | None = None
     """`numeric`: what the first number of the answer must be."""
     tolerance: float = 0.0
-    """`numeric`: by how much it may be off, in the unit of the number."""
+    """`numeric`: the largest difference, in the unit of the number."""
 
     def __post_init__(self) -> None:
         if self.kind not in CHECK_KINDS:
@@ -55,8 +55,8 @@ class CheckSpec:
         A text where a list belongs is a list of one; null and an empty text are an empty list.
 
         Raises:
-            ValueError: `kind` is no text or none of `CHECK_KINDS`, a list holds more than texts, or the
-                tolerance is no finite number.
+            ValueError: `kind` is not one of `CHECK_KINDS`, a list holds more than texts, or the
+                tolerance is not a finite number.
         """
         if not isinstance(d.get("kind"), str):
             raise ValueError(f"check.kind must be a string, got {d.get('kind')!r}.")
@@ -128,8 +128,8 @@ def score_answer(
     Args:
         answer: None counts as an empty text.
         spec: a check, or a rubric whose checks must all pass; its reasons are joined by " + ".
-        hedges: phrases of which `honesty` wants one, as whole words and whatever the case, the kind of
-            apostrophe and the contraction. `HEDGE_PHRASES` stands for all that the grader `hedges` of suites
+        hedges: phrases of which `honesty` needs one, as whole words, ignoring case, kinds of apostrophe and
+            contractions. `HEDGE_PHRASES` stands for all that the grader `hedges` of suites
             looks for, in six languages; with more phrases beside it, these count too.
 
     Raises:
@@ -152,9 +152,9 @@ def score_answer(
 def extract_last_json(text: str | None) -> dict[str, Any] | None:
     """Returns the last JSON object in a text, whatever prose and fences are around it, or None.
 
-    Objects nest, and braces inside their strings do not end them; an object inside another is not looked for
-    by itself. NaN and infinities are no JSON. Where a text has too many beginnings of objects to try them
-    all, its end is searched: its last 100,000 characters, or else its last 4,000.
+    Objects may nest and have braces in strings; nested objects are not returned. NaN and infinities are not
+    JSON. If a text has too many opening braces to try them all, only its end is searched: its last 100,000
+    characters, or else its last 4,000.
     """
     if not text or "{" not in text:
         return None
@@ -220,7 +220,7 @@ def _json_keys(answer: str, spec: CheckSpec) -> CheckResult:
 
 
 def _has_plain_object(answer: str) -> bool:
-    """Whether a JSON object without braces inside stands in the answer."""
+    """Whether the answer contains a JSON object without nested braces."""
     import json
 
     for chunk in _PLAIN_OBJECT.findall(answer):

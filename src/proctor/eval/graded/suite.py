@@ -33,7 +33,7 @@ class GradedPrompt:
     conditional: str | None = None
     """What must be available for it to make sense."""
     expect_tool_any: tuple[str, ...] = ()
-    """Tools of which the model should call one; no check looks at it."""
+    """Tools of which the model should call one; no check uses it."""
     check: CheckSpec | Rubric = field(default_factory=lambda: CheckSpec("substring"))
     """Without one, no answer passes."""
     note: str | None = None
@@ -61,7 +61,7 @@ class SuiteScore:
     results: tuple[PromptResult, ...]
     """In the order of the suite."""
     unknown: tuple[str, ...] = ()
-    """Ids of answers to which there is no prompt."""
+    """Ids of answers without a prompt."""
 
     def __repr__(self) -> str:
         return f"<SuiteScore {self.name!r:.60}: {self.passed} of {self.total} passed>"
@@ -88,17 +88,17 @@ class SuiteScore:
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """The ids of the prompts to which there is no answer."""
+        """The ids of the prompts without an answer."""
         return tuple(result.id for result in self.results if result.answer is None)
 
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % Wilson interval of the share that passed, within 0..1; None without prompts."""
+        """Returns the 95 % Wilson interval of the share that passed, from 0 to 1; None without prompts."""
         from proctor.stats import wilson
 
         return wilson(self.passed, self.total)
 
     def by_category(self) -> dict[str, dict[str, Any]]:
-        """{category: {"n", "passed", "share", "ci95": [low, high]}}, in the order of the suite."""
+        """Returns {category: {"n", "passed", "share", "ci95": [low, high]}}, in the order of the suite."""
         groups: dict[str, list[PromptResult]] = {}
         for result in self.results:
             groups.setdefault(result.category, []).append(result)
@@ -168,7 +168,7 @@ class GradedPromptSuite:
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: the file is no JSON (NaN is not allowed), has no list `prompts`, or has a prompt
+            ValueError: the file is not JSON (NaN is not allowed), has no list `prompts`, or has a prompt
                 without `id` or `prompt`, with the id of another one, or with an invalid check.
         """
         import json
@@ -243,14 +243,14 @@ class GradedPromptSuite:
         hedges: Iterable[str] = HEDGE_PHRASES,
         workers: int = 1,
     ) -> SuiteScore:
-        """Asks a model every prompt, and checks its answers.
+        """Sends every prompt to a model, and checks its answers.
 
         Args:
             model_fn: `model_fn(prompt)` returns the answer; may be async. A prompt for which it raises does
                 not pass, and its result has the error.
             prompts: only these, such as the result of `select`.
             hedges: as for `score_answer`.
-            workers: how many prompts are asked at once, each from its own thread.
+            workers: how many prompts are sent at once, each from its own thread.
 
         Raises:
             ValueError: `workers` is below 1.

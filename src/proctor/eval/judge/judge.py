@@ -41,7 +41,7 @@ _REPLY_FORMAT = {
 
 
 class JudgeError(Exception):
-    """The call to the judge failed, or its reply is no chat completion. The message is a full sentence."""
+    """The call to the judge failed, or its reply is not a chat completion. The message is a full sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class JudgeResult:
     rationale: str
     """The judge's reason; the whole reply if no reason can be separated from it."""
     raw: str
-    """The reply as it came."""
+    """The reply as received."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """One answer and what the judge made of it."""
+    """One answer and its judgment."""
 
     id: str
     """The answer's own id, else its place, from 1."""
@@ -137,7 +137,7 @@ class JudgedAnswers:
 
 @dataclass
 class Judge:
-    """Has a model grade answers by a rubric. Safe to use from several threads.
+    """Grades answers by a rubric, with a model. Safe to use from several threads.
 
     As a context manager it closes a target that it opened by name.
 
@@ -152,14 +152,14 @@ class Judge:
         temperature: of the judge.
         scale: the least and the greatest score; others are refused. None takes the rubric's own, where it
             has one.
-        json_reply: whether a `ChatClient` and a target of Proctor are asked to hold the reply to an object
-            of score and rationale, where their endpoint can. Without, a model may think aloud before its
-            verdict. Any other client is only asked with `max_tokens` and `temperature`.
+        json_reply: whether a `ChatClient` or a target of Proctor should request a JSON object of score and
+            rationale, if the endpoint supports it. Otherwise a model may reason before its verdict. Any
+            other client is only called with `max_tokens` and `temperature`.
 
     Raises:
-        TypeError: the client has neither `chat` nor `answer`, and is no name.
+        TypeError: the client has neither `chat` nor `answer`, and is not a name.
         UsageError: there is no target of that name.
-        ValueError: the scale is no range.
+        ValueError: the scale is not a range.
     """
 
     client: Any

@@ -1,7 +1,7 @@
 """Reads the score and its reason in a judge's reply, whatever thinking, prose and fences are around. Pure.
 
-Of different scores none counts, as the judge may quote one from the answer. An uncertain score is no score:
-a missing score is noticed, a wrong one is not.
+If a reply has different scores, none counts, as the judge may quote one from the answer. An uncertain score
+counts as missing: a missing score is noticed, a wrong one is not.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _RATED = re.compile(
 )
 """`I rate it 2/5`: not the required form, but it may contradict a quoted score."""
 _FORM_KEYS = '"score": 4, "rationale": "R"'
-"""The form that the rubrics ask for."""
+"""The reply form of the rubrics."""
 _FORM = re.compile(r'"score"\s*+:\s*+(?!-?[\d.]++\s*+,)[^,{}]{1,40},\s*+"rationale"\s*+:\s*+"([^"]++)"')
 """A form to fill in; with a number for the score it would be an example, which a judge may repeat."""
 
@@ -57,7 +57,7 @@ def parse_reply(reply: str, scale: Scale | None, prediction: str = "") -> tuple[
     whole reply; it is empty if the reply is a bare `{"score": 4}`.
 
     Args:
-        reply: as it came.
+        reply: the reply as received.
         scale: the least and the greatest score; None takes every finite number.
         prediction: the judged answer. If the reply has different scores, its quotes of the answer are left
             out, if the lowest score remains; so is the text before an end of thinking that is not in the
@@ -110,7 +110,7 @@ def content_text(content: Any) -> str:
     """Returns the content of a message as one text; other parts, such as images, are left out.
 
     Raises:
-        TypeError: the value is no content.
+        TypeError: the value is not message content.
     """
     if content is None or isinstance(content, str):
         return content or ""
@@ -121,7 +121,7 @@ def content_text(content: Any) -> str:
 
 
 def _read_scores(text: str, scale: Scale | None) -> tuple[set[float | None], str]:
-    """Returns every score in a text, None for one that is no number on the scale, and the rationale."""
+    """Returns every score in a text, None for one that is not a number on the scale, and the rationale."""
     from proctor.graders.json_structure import DuplicateKey
     from proctor.graders.judged.reply_parser import verdict_object, verdict_objects
 
@@ -212,7 +212,7 @@ def _text_outside(text: str, objects: list[tuple[str, dict[str, Any]]]) -> str:
 
 
 def _number(match: re.Match[str], scale: Scale | None) -> float | None:
-    """Returns the score of a match of `_VALUE`; 8/10 is no score for a rubric that ends at 5."""
+    """Returns the score of a match of `_VALUE`; 8/10 is not a score for a rubric that ends at 5."""
     highest = match["highest"]
     if highest is not None and scale is not None and float(highest) != scale[1]:
         return None

@@ -32,7 +32,7 @@ class RubricText(str):
             scale: the least and the greatest score; others are refused. None lets every finite score pass.
 
         Raises:
-            ValueError: the scale is no range.
+            ValueError: the scale is not a range.
         """
         rubric = super().__new__(cls, text)
         rubric.scale = None if scale is None else check_scale(scale)

@@ -47,7 +47,7 @@ def pass_at_k_estimator(n: int, c: int, k: int) -> float:
 
     Raises:
         ValueError: one of them is out of its range. A k above n is no 1.0: n answers say nothing of it.
-        TypeError: one of them is no whole number.
+        TypeError: one of them is not a whole number.
     """
     return pass_at_k(*whole_numbers(n, c, k))
 
@@ -104,7 +104,7 @@ class PassAtK:
             ValueError: tasks and lists of answers differ in number, lists differ in length, `ks` is empty,
                 a k is below 1 or above the number of answers, or workers is below 1.
             Exception: raised by the grader, with on_error="raise", or by extras_fn.
-            TypeError: a k is no whole number, or a task's answers are one text.
+            TypeError: a k is not a whole number, or a task's answers are one text.
         """
         records = is_recorded(on_error)
         self._check(problems, samples)
@@ -137,7 +137,7 @@ class PassAtK:
         Raises:
             ValueError: a row has no such numbers, n differs between rows (see `from_trials`), or a k is
                 below 1 or above n.
-            TypeError: a row is neither, or a k is no whole number.
+            TypeError: a row is neither, or a k is not a whole number.
         """
         objects = [_as_object(row, place) for place, row in enumerate(rows, 1)]
         counts = [parse_count(row, place) for place, row in enumerate(objects, 1)]
@@ -165,7 +165,7 @@ class PassAtK:
 
         Raises:
             ValueError: a row has no task id or no such grade, or a k is below 1 or above the smallest n.
-            TypeError: a row is no object, or a k is no whole number.
+            TypeError: a row is not an object, or a k is not a whole number.
         """
         tasks: dict[str, list[bool | None]] = {}
         ungraded: list[Ungraded] = []
@@ -214,7 +214,7 @@ def parse_trial(row: Mapping[str, Any], place: int, task_id_field: str) -> tuple
 
     Raises:
         ValueError: the row has no task id or no `passed`.
-        TypeError: the row is no object.
+        TypeError: the row is not an object.
     """
     if not isinstance(row, Mapping):
         raise TypeError(f"Row {place} is {row!r}. It must be an object with {task_id_field!r} and 'passed'.")

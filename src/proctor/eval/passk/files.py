@@ -52,7 +52,7 @@ class Answers:
         self._add(counts.task_id, counts.n, counts.n, counts.passed)
 
     def grade(self, task_id: str, passed: bool | None, *, reason: str = "", kind: str = NOT_GRADED) -> None:
-        """Adds one answer; with `passed` None it was not graded, for that reason."""
+        """Adds one answer; None for `passed` means that it was not graded, for this reason."""
         if passed is None:
             place = self._tasks.get(task_id, [0])[0]
             self.ungraded.append(Ungraded(task_id, place, reason or kind))

@@ -28,7 +28,7 @@ _MAX_POINTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Ungraded:
-    """An answer that could not be graded. It does not count, and is no failure."""
+    """An answer that could not be graded. It does not count, and is not a failure."""
 
     task_id: str
     answer: int
@@ -94,7 +94,7 @@ class PassAtKResult:
 
         Raises:
             ValueError: a task has fewer than k answers, or k is below 1.
-            TypeError: k is no whole number.
+            TypeError: k is not a whole number.
         """
         return _mean(self._values(pass_at_k, k))
 
@@ -181,7 +181,7 @@ def build_result(
 
     Raises:
         ValueError: a k is below 1 or above the smallest n.
-        TypeError: a k is no whole number.
+        TypeError: a k is not a whole number.
     """
     ks, counts = list(ks), list(counts)
     graded_counts = [count for count in counts if count.n]
@@ -263,7 +263,7 @@ def _sample_ks(n: int) -> list[int]:
 
 
 def check_ks(ks: Iterable[int], n: int, task: str) -> None:
-    """Raises ValueError for a k below 1 or above n, and TypeError for one that is no whole number."""
+    """Raises ValueError for a k below 1 or above n, and TypeError for one that is not a whole number."""
     for k in ks:
         whole_numbers(n, 0, k)
         if k < 1:
@@ -294,7 +294,7 @@ def _estimate_row(value: float | None, bounds: tuple[float, float] | None) -> di
 
 
 def whole_numbers(n: int, c: int, k: int) -> tuple[int, int, int]:
-    """Returns the numbers as Python's own; raises TypeError for one that is no whole number, such as 2.0."""
+    """Returns the numbers as Python's own; raises TypeError for others, such as 2.0."""
     try:
         return index(n), index(c), index(k)
     except TypeError as error:

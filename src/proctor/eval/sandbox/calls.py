@@ -55,7 +55,7 @@ class CallChannel:
         """Sends a frame; returns the values in it that can be changed in place.
 
         Raises:
-            NotPlain: the value is no plain data.
+            NotPlain: the value is not plain data.
             OverflowError: the value is too large.
             ChannelClosed: the other side does not read.
         """
@@ -82,7 +82,7 @@ class CallChannel:
         """Returns the value of a frame, and the values in it that can be changed in place.
 
         Raises:
-            ChannelClosed: the content is no value.
+            ChannelClosed: the content is not a value.
         """
         reader = Reader(content, self, shared)
         try:

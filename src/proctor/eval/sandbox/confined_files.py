@@ -2,9 +2,9 @@
 
 Where the system can open a name relative to an open folder (every POSIX system), a path is walked one name
 at a time, without following links in the kernel: a link is read and walked in the same way, and `..` goes
-back to the parent of the walk. So there is no moment between a check and a use in which a link could replace
-a folder. Where it cannot (Windows), a path is resolved first and compared with the root; a link that is
-swapped in between is noticed only if the opened file is another one than the checked file.
+back to the parent of the walk. So no link can replace a folder between a check and a use. Where it cannot
+(Windows), a path is resolved first and compared with the root; a link that is swapped in between is noticed
+only if the opened file is another one than the checked file.
 
 A hard link is the file itself, and a mounted folder is a folder: neither can be told from a file of the root.
 """

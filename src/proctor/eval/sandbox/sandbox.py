@@ -63,7 +63,7 @@ class SandboxResult:
         return self.status == "passed"
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by their names, ready for JSON."""
+        """Returns the fields by name, ready for JSON."""
         return asdict(self)
 
 
@@ -178,7 +178,7 @@ class CodeSandbox:
 
         Raises:
             UsageError: the tests are empty or not Python, import what is not there, or hand over an object
-                that is no plain value; or as `run`.
+                that is not a plain value; or as `run`.
         """
         if not test.strip():
             raise UsageError(f"There are no tests for {entry_point!r}; every program would pass them.")

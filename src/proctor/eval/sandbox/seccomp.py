@@ -1,7 +1,7 @@
 """The system calls that a sandboxed program may make, as a seccomp filter for x86_64 and aarch64 Linux.
 
 What is not allowed here by name fails with "Operation not permitted", so that what a later kernel adds is
-refused too; a call in the manner of another architecture ends the program. The filter is classic BPF over
+refused too; a call by another architecture's ABI ends the program. The filter is classic BPF over
 `struct seccomp_data` of <linux/seccomp.h>; numbers are those of <asm/unistd_64.h> and <asm-generic/unistd.h>.
 """
 
@@ -60,7 +60,7 @@ MACHINES = tuple(_ARCHITECTURES)
 _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _ALLOW, _KILL, _REFUSE, _NO_SUCH_CALL = 0x7FFF_0000, 0x8000_0000, 0x0005_0001, 0x0005_0026
 _X32 = 0x4000_0000
-"""Numbers from here on are calls of x86_64's other manner."""
+"""Numbers from here on are calls of the x32 ABI."""
 
 _CLONE_THREAD = 0x0001_0000
 _CLONE_NEW = 0x7E02_0080
@@ -102,7 +102,7 @@ _ALLOWED_IF: dict[str, tuple[tuple[_Check, ...], ...]] = {
     # A pair is connected for good; a datagram socket could still send to any address.
     "socketpair": ((_Check(0, 1), _Check(1, 1, 0xF)),),
 }
-"""For a call the conditions of which one must hold, each of them a row of checks."""
+"""For each call, the alternatives of which one must hold, each a row of checks."""
 
 _INTERNET: tuple[tuple[_Check, ...], ...] = ((_Check(0, 2),), (_Check(0, 10),))
 
@@ -141,7 +141,7 @@ def _numbers(table: str, place: int) -> dict[str, int]:
 
 
 def _allowed_if(row: Sequence[_Check]) -> list[Instruction]:
-    """Instructions that allow a call if all checks hold, and else go on behind them."""
+    """Returns instructions that allow a call if all checks hold, and otherwise continue after them."""
     block: list[Instruction] = [(_RETURN, 0, 0, _ALLOW)]
     for check in reversed(row):
         for half in (4, 0):

@@ -56,7 +56,7 @@ class Supervisor:
 
     Args:
         process: a leader of its own session, with pipes for stdout and stderr.
-        report: where it tells what becomes of it; this closes it.
+        report: the handle of the pipe to which it writes its report.
         folder: its working folder.
         output_limit: how many bytes it may write to each of stdout and stderr.
     """

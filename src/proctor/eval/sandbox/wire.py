@@ -47,7 +47,7 @@ _REBUILT_CLASSES = {
 
 
 class NotPlain(TypeError):
-    """The value is no plain data."""
+    """The value is not plain data."""
 
 
 def get_items(value: Any) -> list[Any]:
@@ -180,7 +180,7 @@ class Reader:
         """Returns the one value of these bytes.
 
         Raises:
-            ValueError: the bytes are no value.
+            ValueError: the bytes are not a value.
         """
         try:
             value = self._read()

@@ -1,4 +1,4 @@
-"""`VerticalBench`: questions of finance and law, asked and scored.
+"""`VerticalBench`: runs and scores questions of finance and law.
 
 In: files of questions, which `rows.py` reads. Out: scores with intervals, in `run.py`. Start with `bench.py`.
 """

@@ -1,4 +1,4 @@
-"""Test sets of finance, law or another field: questions with one right answer, asked and scored."""
+"""Runs and scores test sets of finance, law or another field: questions with one right answer."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class VerticalBench:
         on_row: Callable[[], None] | None = None,
         workers: int = 1,
     ) -> VerticalRun:
-        """Asks each question, scores its answer, and returns the calls in the order of the questions.
+        """Sends each question to the model, scores its answer, and returns the calls in their order.
 
         A call has the metrics `accuracy`, the scorer's number, and `refusal`, 1.0 where `is_refusal` says so;
         its latency is that of `model_fn` alone. Its tags are `qid`, those of the question, and `extra_tags`.
@@ -143,7 +143,7 @@ class VerticalBench:
 
         Args:
             model_fn: called with one prompt; may be async, also where an event loop is running already.
-            limit: ask only the first questions, at most this many.
+            limit: run only the first questions, at most this many.
             on_error: `record` a failure as a failed call, or `raise` it, unrecorded.
             extra_tags: tags of every call; they replace the question's.
             should_abort: called before each question, in this thread; once it returns true no question is
@@ -153,7 +153,7 @@ class VerticalBench:
 
         Raises:
             ValueError: `on_error`, `limit` or `workers` is none of these.
-            TypeError: the scorer does not take `scorer_kwargs`, or needs more; no question has been asked.
+            TypeError: the scorer does not take `scorer_kwargs`, or needs more; no question has been sent.
             OSError: `partial` cannot be written.
         """
         records = is_recorded(on_error)
@@ -242,7 +242,7 @@ class _QuestionTask:
 
 
 class _QuestionRunner:
-    """Asks and scores questions, and adds each call to the run when it ends, at the place of its question.
+    """Runs and scores questions, and adds each call to the run when it ends, in order of the questions.
 
     It may be called in any thread, and returns an awaitable if the model does.
     """
@@ -270,7 +270,7 @@ class _QuestionRunner:
         self._ordered_calls = OrderedCalls(run)
 
     def __call__(self, task: _QuestionTask) -> Awaitable[None] | None:
-        """Asks one question, and adds its call."""
+        """Runs one question, and adds its call."""
         from inspect import isawaitable
 
         start = perf_counter()

@@ -45,7 +45,7 @@ class VerticalQA:
     question: str
     """The prompt: the question with the context and options of the row."""
     expected: str
-    """The right answer; as JSON if it is no text."""
+    """The right answer; as JSON if it is not a text."""
     tags: dict[str, Any] = field(default_factory=dict)
     """Values by which results can be grouped."""
 
@@ -245,7 +245,7 @@ def _context(row: dict[str, Any]) -> str | None:
 
 
 def _options(row: dict[str, Any]) -> dict[str, str]:
-    """Returns the options by letter; an option that is no text is left out, and its letter stays unused."""
+    """Returns the options by letter; an option that is not text is left out, and its letter stays unused."""
     options = row.get("options")
     pairs = zip(ascii_uppercase, options if isinstance(options, list) else (), strict=False)
     return {letter: option for letter, option in pairs if isinstance(option, str)}

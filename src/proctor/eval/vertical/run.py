@@ -21,9 +21,9 @@ class VerticalRun(Bench):
     """A bench of scored answers, with the metrics `accuracy` and `refusal`."""
 
     planned: int = field(default=0, kw_only=True)
-    """How many questions the run should ask."""
+    """How many questions the run should send."""
     aborted: bool = field(default=False, kw_only=True)
-    """Whether `should_abort` ended the run before all were asked."""
+    """Whether `should_abort` ended the run early."""
 
     @property
     def unscored(self) -> int:

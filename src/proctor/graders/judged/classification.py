@@ -1,7 +1,7 @@
-"""Answers to marks by a judge that chooses one of several named choices, each with its worth.
+"""Grades an answer by the choice that a judge makes among several, each worth a score.
 
-The prompt is the suite's own and names what it shows as `{{ name }}`, as that of `llm_grader` does. What is
-put there is material: it stands between lines with a code.
+The prompt is the suite's own, with variables such as `{{ output }}`, as for `llm_grader`. Their values are
+set off by lines with a code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Reply with one JSON object and nothing else, in this form:
 {{"reason": "one or two sentences that name what decided it", "choice": "one of the choices, word for word"}}
 The choices are: {choices}"""
 _FRAMED = re.compile(r"\[\[ ?([^][]{1,200}) ?\]\]|\\boxed\{(?:\\text\{)?([^{}]{1,200})\}|>([^<>]{1,200})</")
-"""Where a choice may stand in brackets, a box or a tag."""
+"""A choice in brackets, a box or a tag."""
 _KEY = re.compile(r"([\"'])(?:c|\\u0063)hoice\1", re.IGNORECASE)
 _PUNCTUATION = re.compile(r"[^\w\s]")
 _CLAUSE = re.compile(r"[.,:;!?\"(–—-](?!\w)|\bis\b")
@@ -40,9 +40,9 @@ _LABEL = re.compile(
 
 
 class Classification(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when a judge puts the answer into a choice that is worth at least 0.8.
+    """Passes when the judge's choice is worth at least 0.8.
 
-    The judge sees what the prompt names, and the answer in any case; each reply of it is kept.
+    The judge sees what the prompt names, and always the answer. Every reply is kept.
     """
 
     needs: ClassVar[str | None] = "judge"
@@ -50,7 +50,7 @@ class Classification(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
     prompt: str
     """A template with `{{ input }}`, `{{ output }}`, `{{ expected_output }}` or `{{ metadata.field }}`."""
     choices: dict[str, float]
-    """Each choice with what it is worth, from 0 to 1."""
+    """Each choice with its score, from 0 to 1."""
 
     def __post_init__(self) -> None:
         if not self.prompt.strip():
@@ -65,10 +65,10 @@ class Classification(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
                 raise ValueError(f"The choice {choice!r} is worth {worth:g}; give a number from 0 to 1.")
 
     async def grade(self, graded: Graded) -> Mark:
-        """Value is what the choice is worth.
+        """Scores what the choice is worth.
 
         Raises:
-            CannotScore: there is no judge, or no majority of judges with replies that can be read.
+            CannotScore: there is no judge, or no majority of judges with readable replies.
         """
         pieces, data = pieces_of(graded.case, graded.output), {"metadata": graded.case.metadata}
         choices = list(self.choices)
@@ -90,13 +90,13 @@ class Classification(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def read_choice(reply: str, choices: Mapping[str, float], pass_at: float = PASS_AT) -> Reading | None:
-    """What a reply says, or None when it is not exactly one choice.
+    """Reads the choice in a reply; returns None unless there is exactly one.
 
-    Read are a JSON object whose `choice` is one, and a text in which one choice stands alone on a line, as
-    the prompts of OpenAI's evals ask for it, and no other does, begins or ends the text, or is declared.
+    Reads a JSON object with a valid `choice`, or a text in which one choice stands alone on a line, as the
+    prompts of OpenAI's evals request, and no other choice is on a line, at either end, or declared.
 
     Raises:
-        Unreadable: it has two choices.
+        Unreadable: the reply has two choices.
     """
     by_text = {_plain(choice): choice for choice in choices}
     reply_object = json_object(reply, "choice")
@@ -123,7 +123,7 @@ def read_choice(reply: str, choices: Mapping[str, float], pass_at: float = PASS_
 
 
 def _clauses(reply: str) -> list[str]:
-    """Where a choice may be stated beside other words, as it is compared."""
+    """Returns the parts of a reply that may state a choice beside other words, in comparable form."""
     lines = reply.strip().splitlines() or [""]
     labelled_lines = [line[label.end() :] for line in lines if (label := _LABEL.match(line))]
     first = [_CLAUSE.split(line, maxsplit=1)[0] for line in (lines[0], *labelled_lines)]
@@ -135,5 +135,5 @@ def _clauses(reply: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """A choice as it is compared: without punctuation, and in small letters."""
+    """Returns a choice in comparable form: without punctuation, in lower case."""
     return " ".join(_PUNCTUATION.sub("", text).split()).casefold()

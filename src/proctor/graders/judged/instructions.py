@@ -1,8 +1,7 @@
-"""Answers to marks by the instructions of a case, which judges follow: each says pass or fail, and why.
+"""Grades an answer by the case's grading instructions: each judge says pass or fail, and why.
 
-A suite may have prompts of its own for that, its evaluators, that name what they show as `{{ name }}`. What
-is put there is material like any other: it stands between lines with a code, and nothing inside is looked
-through for names again.
+A suite may bring its own judge prompts, its evaluators, with variables such as `{{ answer }}`. Their values
+are set off by lines with a code, and variables inside the values are not replaced.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ from proctor.model import Case, Mark, Output
 from proctor.protocols import Graded, Grading
 
 VARIABLES = ("instructions", "answer", "input")
-"""What a prompt of the suite's own may name."""
+"""The variables of a suite's own prompt."""
 
 _NAME = re.compile(rf"(`{{0,3}})\{{\{{\s*({'|'.join(VARIABLES)})\s*\}}\}}\1")
-"""Backticks around a name only mark it in the suite's file; the lines around the material do that here."""
+"""Backticks around a variable are dropped: the lines around its value set it off."""
 
 _HEADING = """\
 Decide whether the assistant's answer passes. The CRITERIA are the author's instructions for that: it passes
@@ -54,11 +53,11 @@ _SCHEMA = {
 }
 
 Pieces = Mapping[str, tuple[Piece, ...]]
-"""What there is to show, by name."""
+"""The sections of the prompt, by name."""
 
 
 class Evaluator(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A prompt of the suite's own by which judges are asked."""
+    """A judge prompt of the suite's own."""
 
     id: str
     system: str = ""
@@ -74,10 +73,10 @@ class Evaluator(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when judges find that the answer does what the case's instructions, its criteria, ask.
+    """Passes when the judges find that the answer meets the case's grading instructions (`criteria`).
 
-    Every judge is asked by each of the suite's own prompts, or by ours where there is none; each reply is
-    kept apart.
+    Every judge is called with each of the suite's own prompts, or with the default one if there is none.
+    Every reply is kept.
     """
 
     needs: ClassVar[str | None] = "judge"
@@ -85,28 +84,29 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     all_or_nothing: ClassVar[bool] = True
 
     evaluators: tuple[Evaluator, ...] = ()
-    """Prompts with `{{ instructions }}`, `{{ answer }}` or `{{ input }}`; without any, ours is used."""
+    """Prompts with `{{ instructions }}`, `{{ answer }}` or `{{ input }}`; none uses a built-in one."""
     judge: str | None = None
-    """The name of a judge of its own; None leaves it to the run."""
+    """The name of a judge for this check; None uses those of the run."""
     temperature: float | None = None
-    """At which the judge is asked; None leaves it to the judge."""
+    """The temperature of the judge; None leaves it to the judge."""
     rule: Literal["mean"] | None = None
-    """`mean`: the value of several judgments is their mean, and more than half must pass the answer. It
-    stands in for `majority`, the usual rule of a run; None leaves it to the run."""
+    """`mean`: the score of several judgments is their mean, and more than half must pass the answer. It
+    replaces `majority`, the default of a run; None uses the run's rule."""
 
     def __post_init__(self) -> None:
         check_judge(self.judge, self.temperature)
         refuse_repeated("evaluators", (evaluator.id for evaluator in self.evaluators))
 
     def judges(self) -> tuple[str | None, ...]:
-        """The judge of its own, else those of the run."""
+        """Returns the judge of this check, else those of the run."""
         return (self.judge,)
 
     async def grade(self, graded: Graded) -> Mark:
-        """Value is 1 for a pass and 0 for a fail, or the mean of these by that rule.
+        """Scores 1 for a pass and 0 for a fail, or their mean with `rule: mean`.
 
         Raises:
-            CannotScore: the case has no instructions, there is no judge, or what can be read does not decide.
+            CannotScore: the case has no instructions, there is no judge, or the readable replies do not
+            decide.
         """
         if not (graded.case.criteria or "").strip():
             raise CannotScore(
@@ -118,7 +118,7 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return await ask(graded, *[self._own(evaluator, pieces) for evaluator in self.evaluators])
 
     def _usual(self, pieces: Pieces, *, turned: bool) -> Request:
-        """What is asked where the suite has no prompt of its own."""
+        """Builds the request for a suite without its own prompts."""
         return Request(
             material=sectioned(pieces, turned=turned),
             heading=_HEADING,
@@ -132,7 +132,7 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         )
 
     def _own(self, evaluator: Evaluator, pieces: Pieces) -> Request:
-        """What is asked by a prompt of the suite's own; what it does not show stands at its end."""
+        """Builds the request for a suite's own prompt; variables that it does not use are appended."""
         used_names: set[str] = set()
         referenced = {
             "instructions": pieces["criteria"],
@@ -167,25 +167,25 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def _pieces(case: Case, output: Output) -> Pieces:
-    """The usual material without the metadata, which says where a case comes from and not what is asked.
+    """Returns the sections without the metadata, which does not say what is requested.
 
-    The calls of an answer without text are that answer.
+    If an answer has no text, its tool calls are the answer.
     """
     pieces = {**pieces_of(case, output), "metadata": ()}
     if output.tool_calls and not any(piece.text.strip() for piece in pieces["output"]):
         pieces["output"] = (Piece("ANSWER", calls_as_json(output.tool_calls)),)
         if all(call.output is None for call in output.tool_calls):
-            pieces["tool_calls"] = ()  # they would only say the same again
+            pieces["tool_calls"] = ()  # they would only repeat the answer
     return pieces
 
 
 def _supporting_pieces(pieces: Pieces) -> tuple[Piece, ...]:
-    """What an answer consists of besides its text."""
+    """Returns the sections of an answer besides its text."""
     return tuple(piece for piece in (*pieces["file_changes"], *pieces["tool_calls"]) if piece.text.strip())
 
 
 def read_pass(reply: str) -> Reading | None:
-    """What a reply says, or None when it is not a JSON object whose `pass` is true or false."""
+    """Reads a reply; returns None unless it is a JSON object whose `pass` is true or false."""
     reply_object = json_object(reply, "pass")
     passed = reply_object.get("pass") if reply_object is not None else None
     if reply_object is None or not isinstance(passed, bool):

@@ -1,7 +1,7 @@
-"""What every grader that asks a judge shares: a prompt to replies, replies to a mark, and repair.
+"""Calls judges for a grader: sends the prompt, reads the replies, and asks again for unreadable ones.
 
-What a judge is shown is made in `material`, and what a reply says is read by `replies`; how several judgments
-become one mark is in `panel`.
+`prompt_sections.py` builds the prompt, `reply_parser.py` reads a reply, and `voting.py` combines several
+judgments into one result.
 """
 
 from __future__ import annotations
@@ -41,73 +41,73 @@ from proctor.protocols import Graded, Judge
 from proctor.stats import reaches
 
 MAX_JUDGED_ANSWER = 1_000_000
-"""In characters; a longer answer is shown to no judge, as no model reads so much."""
+"""In characters; a longer answer is not sent to a judge, as no model reads so much."""
 MAX_REPLY = 1_000_000
 """In characters; a judge's longer reply is not read."""
 
 REPAIRS = 2
-"""How often a judge is asked again for a reply that can be read."""
+"""How often a judge is called again after an unreadable reply."""
 
 PASS_AT = 0.8
-"""The least value that passes where neither the assertion nor the grader says otherwise."""
+"""The lowest score that passes unless the assertion or the grader sets another."""
 
 REPAIR = "That reply cannot be read.{wrong} Do not explain it. Judge the same material again.\n\n{form}"
 
 _PLACEHOLDER = re.compile(r'"([^"]{20,})"')
-"""A text in a form that tells what to write there; small models copy it, and the verdict beside it."""
+"""A placeholder in the reply form; small models copy it, with the verdict beside it."""
 _REPEATS_THE_EXAMPLE = "It repeats the example of the form and judges nothing."
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a grader wants of a judge, and how it reads the reply."""
+    """A grader's request to a judge, and how its reply is read."""
 
     heading: str
-    """What is wanted, or the line above the question."""
+    """The task, or the line above the question."""
     question: str = ""
-    """What the suite asks of the judge."""
+    """The suite's question to the judge."""
     form: str
-    """A paragraph that says how to reply."""
+    """The paragraph that says how to reply."""
     schema: dict[str, Any]
     read: Callable[[str], Reading | None]
-    """None, or `Unreadable` with the reason: the reply cannot be read."""
+    """Reads a reply; returns None, or raises `Unreadable` with a reason, if it cannot."""
     before: Parts = ()
-    """What the suite's own prompt puts at the beginning of the system message."""
+    """The beginning of the system message, from the suite's own prompt."""
     system: str = SYSTEM
     material: Parts | None = None
-    """What comes before the heading; None for messages, reference and answer."""
+    """The sections before the heading; None for messages, reference and answer."""
     template: str = ""
-    """The suite's own prompt before the case is filled in; a part of the prompt's digest."""
+    """The suite's own prompt before the case is filled in; part of the prompt's digest."""
     evaluator: str | None = None
-    """The name of the suite's own prompt, where it may have several."""
+    """The name of the suite's own prompt, if it may have several."""
     judge: str | None = None
-    """The name of a judge of the grader's own."""
+    """The name of a judge for this grader only."""
     temperature: float | None = None
     """None leaves it to the judge's target."""
     rule: PanelRule | None = None
-    """The assertion's own rule, which stands in for the run's usual one, `majority`."""
+    """The assertion's own rule, which replaces the run's default, `majority`."""
 
     @property
     def digest(self) -> str:
-        """The digest of the prompt before a case is filled in."""
+        """The digest of the prompt before the case is filled in."""
         fixed = (self.system, self.template, self.heading, self.form, REPAIR)
         return codec.prompt_digest("\n\n".join(filter(None, fixed)))
 
 
 def judges_of(graded: Graded, name: str | None) -> tuple[Judge, ...]:
-    """Who is asked: the judge of that name if there is one, else those of the run."""
+    """Returns the judge of that name if there is one, else the judges of the run."""
     return (graded.named[name],) if name is not None and name in graded.named else graded.judges
 
 
 def least(graded: Graded) -> float:
-    """The least value with which a judgment is for the answer."""
+    """Returns the lowest score with which a judgment passes the answer."""
     return PASS_AT if graded.pass_at is None else graded.pass_at
 
 
 def check_judge(judge: str | None, temperature: float | None) -> None:
-    """Check the parameters by which a grader chooses its judge.
+    """Checks the parameters with which a grader chooses its judge.
 
     Raises:
-        ValueError: one is wrong.
+        ValueError: a parameter is invalid.
     """
     if judge is not None and not judge.strip():
         raise ValueError("`judge` is empty; give the name of a target.")
@@ -116,19 +116,18 @@ def check_judge(judge: str | None, temperature: float | None) -> None:
 
 
 async def ask(graded: Graded, *requests: Request) -> Mark:
-    """The mark that the judges give; an empty answer fails without asking.
+    """Calls the judges and returns their combined result; an empty answer fails without a call.
 
-    Every judge is asked each request as often as the run says, each time with another `repeat`, so that seeds
-    and cached replies differ. What a judge has said of this answer before stands in for as many of the first
-    repeats. The run's rule decides, or the assertion's own where the run has the usual one; what cannot be
-    read speaks for neither side.
+    Every judge gets each request as often as the run says, each time with another `repeat`, so that seeds and
+    cached replies differ. Earlier judgments of this answer replace the first repeats. The run's rule decides,
+    or the assertion's own if the run has the default rule. Unreadable replies count for neither side.
 
     Args:
-        graded: the answer, and who may be asked.
-        requests: what is asked, at least one, all of the same judges.
+        graded: the answer and the judges.
+        requests: at least one, all for the same judges.
 
     Raises:
-        CannotScore: there is no judge, or what can be read does not decide.
+        CannotScore: there is no judge, or the readable replies do not decide.
     """
     judges = judges_of(graded, requests[0].judge)
     if not judges:
@@ -148,7 +147,7 @@ async def ask(graded: Graded, *requests: Request) -> Mark:
 
 
 def _opinions(graded: Graded, judge: Judge, request: Request) -> Iterator[Awaitable[Opinion]]:
-    """One for each repeat, those that are known first."""
+    """Yields one vote per repeat, the recorded ones first."""
     recorded = _recorded_opinions(graded, judge, request)[: graded.judge_repeats]
     yield from map(_at_once, recorded)
     if len(recorded) == graded.judge_repeats:
@@ -168,7 +167,7 @@ async def _at_once(opinion: Opinion) -> Opinion:
 
 
 def _recorded_opinions(graded: Graded, judge: Judge, request: Request) -> list[Opinion]:
-    """What the judge is known to have said, as far as it can be read."""
+    """Returns the judge's recorded votes, as far as they can be read."""
     call_key = (judge.name, request.evaluator, request.digest)
     same = [
         record
@@ -187,13 +186,13 @@ def _recorded_opinions(graded: Graded, judge: Judge, request: Request) -> list[O
 def messages_for(
     case: Case, output: Output, request: Request, *, turned: bool = False
 ) -> tuple[Message, ...]:
-    """The system message and the one user message that a judge gets first, with the images that they name.
+    """Returns the system message and the user message for a judge, with their images.
 
     Args:
         case: the case.
-        output: the answer to it.
-        request: what is asked; it has laid out material of its own already.
-        turned: the usual material in the reverse order.
+        output: its answer.
+        request: the request; its own `material`, if any, replaces the default sections.
+        turned: whether the default sections come in reverse order.
     """
     material = usual(case, output, turned=turned) if request.material is None else request.material
     parts = (*material, request.heading, request.question, request.form)
@@ -207,7 +206,7 @@ def messages_for(
 
 
 async def _consult(judge: Judge, prompt: Prompt, request: Request, graded: Graded) -> Opinion:
-    """Ask one judge, and again with its replies in view while they cannot be read."""
+    """Calls one judge, and again with its earlier replies while they are unreadable."""
     judgments: list[Judgment] = []
     caller = _describe_caller(judge, request)
     wrong = ""
@@ -263,10 +262,10 @@ async def _read_isolated(request: Request, reply: str, graded: Graded) -> tuple[
 
 
 def _read(request: Request, reply: str, graded: Graded) -> tuple[Reading | None, str]:
-    """What a reply says, or why it says nothing, where that is known.
+    """Reads a reply; returns the reading, or None and why it is unreadable, if known.
 
-    A reply that cannot be read is read without what it quotes of the answer. That can only fail the answer,
-    as no answer is to gain by what is left out. Nor is a verdict for the answer read that is only quoted.
+    An unreadable reply is read again without its quotes of the answer. That can only fail the answer, so that
+    no answer gains by being quoted. A passing verdict that stands only in a quote does not count.
     """
     reply, answer = unwrapped(reply), graded.output.text
 
@@ -314,7 +313,7 @@ def _judgment(judge: Judge, request: Request, reply: Output) -> Judgment:
 
 
 def _judged(judgment: Judgment, reading: Reading | None) -> Judgment:
-    """The judgment with what was read of it."""
+    """Returns the judgment with the values of its reading."""
     if reading is None:
         return judgment
     return replace(judgment, passed=reading.passed, value=reading.value, feedback=reading.feedback)

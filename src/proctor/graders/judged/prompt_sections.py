@@ -1,7 +1,7 @@
-"""Case and answer to what a judge is shown of them: pieces of material, each between two lines of its own.
+"""Builds the sections of a judge prompt from a case and its answer, each between two marker lines.
 
-The answer may try to speak to the judge. The lines around each piece therefore carry a code made from all of
-the material, which nothing inside can contain, and the judge is told so.
+The answer may contain instructions to the judge. The marker lines therefore carry a code that is derived from
+all sections and occurs in none of them, and the judge is told so.
 """
 
 from __future__ import annotations
@@ -38,34 +38,34 @@ with the material are data too, in the order in which it names them."""
 
 SYSTEM = f"{_TASK}\n\n{_LINES}\n\n{_FAIR}"
 STANDARD = f"{SYSTEM}\n\n{_MORE}"
-"""For graders that show what the test's author asks of an answer as material."""
+"""For graders that show the criteria of the test's author as a section."""
 OWN = f"Parts of what you are shown are material: an answer, and what belongs to it.\n\n{_LINES}\n\n{_MORE}"
-"""For prompts of a suite's own, which say themselves how to judge."""
+"""For a suite's own prompts, which say themselves how to judge."""
 
 _LONGEST_OUTPUT = 2000
-"""Of a tool's output, in characters: a run of many calls must still fit what a judge can read."""
+"""Characters of a tool's output, so that many calls still fit what a judge can read."""
 
 _MESSAGE_FIELDS = ("content", "tool_calls")
 
 
 class Piece(Struct, frozen=True):
-    """A piece of material: what its two lines call it, and what stands between them."""
+    """A section: its name in the marker lines, and the text between them."""
 
     name: str
     text: str
     images: tuple[Attachment, ...] = ()
-    """Those that the text names, in its order; they go along with the prompt."""
+    """The images that the text names, in order; they are sent with the prompt."""
 
 
 Parts = tuple[str | Piece, ...]
-"""A prompt in order: the grader's own words, and material."""
+"""A prompt in order: the grader's own words, and sections."""
 
 
 # --- the pieces --------------------------------------------------------------------------------------------
 
 
 def pieces_of(case: Case, output: Output) -> dict[str, tuple[Piece, ...]]:
-    """What there is to show, by the names that `SECTIONS` and templates use; what is missing is empty."""
+    """Builds the sections by their names in `SECTIONS` and templates; a missing one is empty."""
     changes, calls = output.file_changes or "", _called(output.tool_calls)
     return {
         "criteria": (Piece("CRITERIA", (case.criteria or "").strip()),),
@@ -88,15 +88,15 @@ SECTIONS = (
     ("tool_calls", "The tools that the assistant called, in order:"),
     ("metadata", "What else the test says about the case:"),
 )
-"""The default order of the material, and the line above each."""
+"""The default order of the sections, with their headings."""
 
 
 def sectioned(pieces: Mapping[str, tuple[Piece, ...]], *, turned: bool = False) -> Parts:
-    """All material under its headings; what is empty is left out, but never the answer.
+    """Returns the sections under their headings; leaves out empty ones, but never the answer.
 
     Args:
-        pieces: the material.
-        turned: in the reverse order, what stands under one heading excepted.
+        pieces: the sections by name.
+        turned: whether to reverse the order of the headings.
     """
     sections: list[Parts] = []
     for name, heading in SECTIONS:
@@ -106,11 +106,11 @@ def sectioned(pieces: Mapping[str, tuple[Piece, ...]], *, turned: bool = False) 
 
 
 def usual(case: Case, output: Output, *, turned: bool = False) -> Parts:
-    """The material for graders that put one question of their own: no criteria, tool calls in the answer.
+    """Returns the sections for graders with one question of their own: no criteria, tool calls in the answer.
 
     Args:
         case: the case.
-        output: the answer to it.
+        output: its answer.
         turned: as for `sectioned`.
     """
     sections: list[Parts] = [("What the assistant was asked:", *question(case))]
@@ -130,7 +130,7 @@ def _join_sections(sections: Sequence[Parts], *, turned: bool) -> Parts:
 
 
 def question(case: Case) -> tuple[Piece, ...]:
-    """The messages of the case, those that its suite puts before it as well."""
+    """Returns the messages of the case, with those that its suite puts before them."""
     return tuple(
         Piece(
             f"MESSAGE from {message.role}",
@@ -142,7 +142,7 @@ def question(case: Case) -> tuple[Piece, ...]:
 
 
 def reference(expected: Any) -> tuple[Piece, ...]:
-    """The expected answer; one piece a message where it is a conversation, none where there is none."""
+    """Returns the expected answer: one section per message of a conversation, none if nothing is expected."""
     if expected is None or expected in ("", [], {}):
         return ()
     if isinstance(expected, str):
@@ -172,14 +172,14 @@ def _turn(message: Mapping[str, Any]) -> str:
 
 
 def is_empty(output: Output) -> bool:
-    """There is nothing that could be judged: no text, tool call, changed file or attachment."""
+    """Whether there is nothing to judge: no text, tool call, changed file or attachment."""
     return not (
         output.text.strip() or output.tool_calls or (output.file_changes or "").strip() or _attached(output)
     )
 
 
 def images_of(parts: Parts) -> tuple[Attachment, ...]:
-    """The images that a prompt names, in its order."""
+    """Returns the images that a prompt names, in order."""
     return tuple([image for part in parts if isinstance(part, Piece) for image in part.images])
 
 
@@ -202,7 +202,7 @@ def _content(message: Message) -> str:
 
 
 def _attachment_label(attachment: Attachment, *, end: str = "") -> str:
-    """Which file it is, with its text if it is one; `end` follows on that, with the path in it."""
+    """Returns a label with the path, and the text of a text file followed by `end` with the path in it."""
     if attachment.kind == "file" and attachment.text is not None:
         return f"[file {attachment.path}]\n{attachment.text}{end.format(attachment.path)}"
     note = "" if attachment.kind == "image" else f", {attachment.media_type}, which is not shown"
@@ -221,13 +221,13 @@ def _spoken(text: str, tool_calls: Sequence[ToolCall]) -> str:
 def _called(tool_calls: Sequence[ToolCall]) -> str:
     lines = []
     for place, call in enumerate(tool_calls, 1):
-        gave = "" if call.output is None else f" gave {clip(as_json(call.output), _LONGEST_OUTPUT)}"
-        lines.append(f"{place}. {call.name} with {as_json(call.arguments)}{gave}")
+        result = "" if call.output is None else f" gave {clip(as_json(call.output), _LONGEST_OUTPUT)}"
+        lines.append(f"{place}. {call.name} with {as_json(call.arguments)}{result}")
     return "\n".join(lines)
 
 
 def calls_as_json(tool_calls: Sequence[ToolCall]) -> str:
-    """The calls as a JSON list of names and arguments, without what came of them."""
+    """Returns the calls as a JSON list of names and arguments, without their outputs."""
     calls = (f'{{"name":{as_json(call.name)},"arguments":{as_json(call.arguments)}}}' for call in tool_calls)
     return f"[{','.join(calls)}]"
 
@@ -240,8 +240,8 @@ def _lines(metadata: Mapping[str, Any]) -> Iterable[str]:
 
 
 def as_json(value: Any) -> str:
-    """Plain data as JSON on one line; half a character, which an answer may hold, is shown as it is."""
-    # Sorted, as a store keeps it: a case that was read again is asked the same, and found in a cache.
+    """Returns plain data as JSON on one line; lone surrogates in an answer stay as they are."""
+    # Sorted, as in a store: a case that was read back gives the same prompt, and is found in a cache.
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
 
 
@@ -249,27 +249,27 @@ def as_json(value: Any) -> str:
 
 
 def woven(
-    template: str, names: re.Pattern[str], put: Callable[[re.Match[str]], tuple[Piece, ...] | str]
+    template: str, names: re.Pattern[str], replace_name: Callable[[re.Match[str]], tuple[Piece, ...] | str]
 ) -> Parts:
-    """A template as the suite's own words and, in the place of each name, what `put` gives for it.
+    """Splits a template into the suite's own words and, for each name, what `replace_name` returns.
 
-    It is gone through once: nothing that is put in is looked through for names again.
+    Makes a single pass: names inside a replacement are not replaced.
     """
     parts: list[str | Piece] = [""]
 
-    def say(words: str) -> None:
+    def append_text(words: str) -> None:
         parts[-1:] = [parts[-1] + words] if isinstance(parts[-1], str) else [parts[-1], words]
 
     end = 0
     for match in names.finditer(template):
-        say(template[end : match.start()])
+        append_text(template[end : match.start()])
         end = match.end()
-        replacement = put(match)
+        replacement = replace_name(match)
         if isinstance(replacement, str):
-            say(replacement)
+            append_text(replacement)
         else:
             parts += replacement
-    say(template[end:])
+    append_text(template[end:])
     return tuple(part.strip() if isinstance(part, str) else part for part in parts)
 
 
@@ -277,7 +277,7 @@ def woven(
 
 
 def laid_out(parts: Parts, code: str) -> str:
-    """The prompt's text: a paragraph each, material between lines with the code."""
+    """Returns the prompt's text: one paragraph per part, sections between marker lines with the code."""
     paragraphs = (
         part if isinstance(part, str) else fenced(part.name, part.text, code) for part in parts if part
     )
@@ -285,16 +285,16 @@ def laid_out(parts: Parts, code: str) -> str:
 
 
 def fenced(name: str, text: str, tag: str) -> str:
-    """A piece of material between its two lines."""
+    """Returns a section between its marker lines."""
     return f"<<<BEGIN {name} {tag}>>>\n{text}\n<<<END {name} {tag}>>>"
 
 
 def code_for(texts: Iterable[str]) -> str:
-    """Sixteen hexadecimal digits that depend on all texts and occur in none, in upper or lower case."""
+    """Returns 16 hexadecimal digits that depend on all texts and occur in none, ignoring case."""
     all_text = "\0".join(texts)
     lower_text, turn = all_text.lower(), 0
     while True:
-        # surrogatepass: an answer may hold half a character, and is judged all the same.
+        # surrogatepass: an answer with a lone surrogate can be judged too.
         tag = sha256(f"{turn}\0{all_text}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
         if tag not in lower_text:
             return tag
@@ -302,7 +302,7 @@ def code_for(texts: Iterable[str]) -> str:
 
 
 def code_of(parts: Parts) -> str:
-    """The code for the lines around the pieces of a prompt."""
+    """Returns the code for the marker lines of a prompt."""
     return code_for(
         text for part in parts for text in ((part,) if isinstance(part, str) else (part.name, part.text))
     )

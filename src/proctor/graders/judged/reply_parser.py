@@ -1,7 +1,7 @@
-"""A judge's reply to the one verdict that is the judge's own, whatever it quotes of the answer. Pure.
+"""Finds the judge's own verdict in a reply, whatever the reply quotes of the answer. Pure.
 
 An answer may be written to be quoted: it can end the judge's JSON and begin it again. So a verdict that
-stands twice is none.
+occurs twice does not count.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from proctor.graders.json_structure import DuplicateKey, NotJson, parse_json
 from proctor.graders.text import clip
 
 NO_QUOTES = "Do not quote the answer."
-"""What ends the sentence about a reply with two verdicts, of which one may be quoted."""
+"""The advice to a judge whose reply has two verdicts, one of which may be quoted."""
 
 _MARKDOWN = "*_`\"'“”‘’ \t"
 _QUOTES = 4
-"""How many quotes of the answer are left out of a reply."""
+"""How many quotes of the answer are cut out of a reply."""
 _SHORTEST_QUOTE = 8
-"""In characters; a shorter one may be chance."""
+"""In characters; a shorter match may be chance."""
 _LONGEST_REPLY = 100_000
 _LONGEST_ANSWER = 2_000_000
-"""Nothing is left out where a text is longer: no model writes the one and reads the other."""
+"""Nothing is cut out if a text is longer: no model writes such a reply or reads such an answer."""
 _MOST_COMPARED = 6_000_000
-"""How many characters of the answer are compared: of all quotes, so many that no run is held up."""
+"""Characters of the answer that are compared for all quotes, so that no run is held up."""
 _LEAST_COMPARED = 2_000
 _CLOSING = "\"'”’`}])>.,; \t\r\n"
-"""What may end a quote and belong to what is around it."""
+"""Characters at the end of a quote that may belong to the text around it."""
 _MOST_CLOSING = 8
 _SETS_OFF = ".:;!?=|(–—\"'“‘„‚«「『`"
 _MARKS = str.maketrans(dict.fromkeys("'‘’“”„‟«»＂＇", '"'))
@@ -41,13 +41,13 @@ _WORD = re.compile(r"\w+")
 
 
 class Unreadable(Exception):
-    """Why a reply cannot be read, as a sentence that tells the judge what to mend."""
+    """The reply cannot be read; the message is a sentence that tells the judge what to correct."""
 
 
 def without_thinking(reply: str) -> str:
-    """The reply without what a reasoning model writes before it, where its server does not take that out.
+    """Returns the reply without its leading `<think>` part, for servers that do not remove it.
 
-    Only a single end of it is believed: of several, an answer that the judge quotes may have set one.
+    Only a single `</think>` is trusted: one of several may come from an answer that the judge quotes.
     """
     start, mark, answer = reply.partition("</think>")
     if not mark or not start.lstrip().startswith("<think>") or mark in answer:
@@ -56,7 +56,7 @@ def without_thinking(reply: str) -> str:
 
 
 def unwrapped(reply: str) -> str:
-    """The text of a reply that is one JSON string; every other reply as it is."""
+    """Returns the text of a reply that is a single JSON string; any other reply unchanged."""
     if not reply.lstrip().startswith('"'):
         return reply
     try:
@@ -67,15 +67,15 @@ def unwrapped(reply: str) -> str:
 
 
 def is_only_quoted(reply: str, answer: str, form: str, reads: Callable[[str], bool]) -> bool:
-    """Whether a verdict stands in what a reply quotes of the answer, and in none of the judge's own words.
+    """Whether a verdict stands only in what a reply quotes of the answer, not in the judge's own words.
 
-    Never so in JSON, where what is quoted is told from what is not, and of a quote that begins the reply: a
-    judge may well begin as the answer does, with "Yes, it does.".
+    Returns False for JSON, where quotes are recognizable, and ignores a quote at the beginning of the reply:
+    a judge may begin as the answer does, with "Yes, it does.".
 
     Args:
-        reply: as it came.
-        answer: what is judged.
-        form: how the judge is to reply.
+        reply: the reply as received.
+        answer: the judged answer.
+        form: the paragraph that says how to reply.
         reads: whether a text has the verdict.
     """
     if len(answer.strip()) < _SHORTEST_QUOTE or _is_json(without_thinking(reply)):
@@ -102,15 +102,15 @@ def _is_json(reply: str) -> bool:
 
 
 def without_quotes(reply: str, answer: str, form: str) -> Iterator[str]:
-    """The reply without what it quotes of the answer, in several ways, as nobody knows where a quote ends.
+    """Yields variants of the reply without its quotes of the answer, as the end of a quote is uncertain.
 
-    The longest quote is left out first, then the two longest, and so on; and each by itself, also without the
-    marks at its end, which may be the judge's own.
+    Cuts out the longest quote, then the two longest, and so on; and each by itself, also without the
+    punctuation at its end, which may be the judge's own.
 
     Args:
-        reply: as it came.
-        answer: what is judged.
-        form: how the judge is to reply; a text of nothing but keys in it is no quote.
+        reply: the reply as received.
+        answer: the judged answer.
+        form: the paragraph that says how to reply; a text of nothing but its keys is not a quote.
     """
     keys = set(_KEY.findall(form))
     quotes = _quotes(reply, answer, keys)
@@ -123,10 +123,10 @@ def without_quotes(reply: str, answer: str, form: str) -> Iterator[str]:
 
 
 def _quotes(reply: str, answer: str, keys: set[str]) -> list[tuple[int, int]]:
-    """Where the reply has a text of the answer, each as long as it goes: the longest, longest first.
+    """Returns the spans of the longest quotes of the answer, longest first.
 
-    A short one counts only where it is the whole answer, set off from the words around: a "Yes" in "Yes and
-    no" is not.
+    A short quote counts only if it is the whole answer, set off from the words around it; the "Yes" in "Yes
+    and no" is not.
     """
     if len(answer) < _SHORTEST_QUOTE or len(answer.strip(" \t\r\n")) < _SHORTEST_QUOTE:
         return _short_quotes(reply, answer.strip(" \t\r\n"))[:_QUOTES]
@@ -147,7 +147,7 @@ def _quotes(reply: str, answer: str, keys: set[str]) -> list[tuple[int, int]]:
 
 
 def _alike(text: str) -> str:
-    """The text in small letters, with one kind of quotation marks: judges quote with such changes."""
+    """Returns the text in lower case, with one kind of quotation mark, as judges change these in quotes."""
     text = text.translate(_MARKS)
     small = text.lower()
     return small if len(small) == len(text) else text
@@ -163,7 +163,7 @@ def _short_quotes(reply: str, answer: str) -> list[tuple[int, int]]:
 
 
 def _runs(reply: str, answer: str) -> list[tuple[int, int]]:
-    """Where the reply has one piece of the answer after the other; a quote goes over no end of these."""
+    """Returns the spans of the reply that consist of pieces of the answer; no quote crosses their ends."""
     size = _SHORTEST_QUOTE
     pieces = [reply[at : at + size] for at in range(len(reply) - size + 1)]
     common = set(pieces).intersection(answer[at : at + size] for at in range(len(answer) - size + 1))
@@ -179,7 +179,7 @@ def _runs(reply: str, answer: str) -> list[tuple[int, int]]:
 
 
 def _quotes_within(reply: str, answer: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The quotes in one run, each as long as it goes, found by halving: what is in a quote is one as well."""
+    """Yields the longest quotes in one run, by bisection: every part of a quote is a quote too."""
     while True:
         least = start + _SHORTEST_QUOTE
         last = end
@@ -194,7 +194,7 @@ def _quotes_within(reply: str, answer: str, start: int, end: int) -> Iterator[tu
 
 
 def _is_set_off(reply: str, start: int, end: int) -> bool:
-    """Whether punctuation or a line break is before a text, or a line break behind what begins the reply."""
+    """Whether punctuation or a line break precedes a text, or a line break follows it at the start."""
     before, after = reply[:start].rstrip(" \t"), reply[end:].lstrip(" \t")
     if not before:
         return after[:1].isspace()
@@ -215,15 +215,15 @@ def _without(text: str, places: Iterable[tuple[int, int]], mark: str = "…") ->
 
 
 def json_value(reply: str, verdict: str) -> Any:
-    """The JSON value that a reply is, also fenced.
+    """Parses a reply that is a JSON value, fenced or not.
 
     Args:
-        reply: as it came, without thinking.
+        reply: the reply without its thinking.
         verdict: the key of the verdict in an object.
 
     Raises:
-        NotJson: it is anything else, or more than that.
-        Unreadable: an object has a key twice, or several objects have the verdict's.
+        NotJson: the reply is not JSON, or has other text.
+        Unreadable: an object has a key twice, or several objects have the verdict's key.
     """
     try:
         value = parse_json(reply, unique_keys=True)
@@ -237,10 +237,10 @@ def json_value(reply: str, verdict: str) -> Any:
 
 
 def json_object(reply: str, verdict: str) -> dict[str, Any] | None:
-    """The JSON object that a reply is, also fenced, or None when it is anything else or more than that.
+    """Parses a reply that is a JSON object, fenced or not; returns None for any other reply.
 
     Raises:
-        Unreadable: as of `json_value`.
+        Unreadable: as `json_value`.
     """
     try:
         value = json_value(reply, verdict)
@@ -250,14 +250,14 @@ def json_object(reply: str, verdict: str) -> dict[str, Any] | None:
 
 
 def verdict_object(value: Any, key: str) -> dict[str, Any] | None:
-    """The object in a JSON value that has the verdict, or None where none has, or it is unclear which.
+    """Returns the object in a JSON value that has the verdict; None if there is none or it is ambiguous.
 
-    Others may have the key only as parts of that one, behind its own verdict. What begins elsewhere may be
-    quoted: a quote can end an object and begin another, but never stand before what is before it.
+    Other objects may have the key only inside that object, after its own verdict. An object elsewhere may be
+    quoted: a quote can end an object and begin another, but cannot precede the text before it.
 
     Args:
-        value: a value of JSON.
-        key: of the verdict, in small letters.
+        value: a JSON value.
+        key: the key of the verdict, in lower case.
     """
     holders = verdict_objects(value, key)
     if len(holders) < 2:
@@ -277,7 +277,7 @@ def verdict_object(value: Any, key: str) -> dict[str, Any] | None:
 
 
 def verdict_objects(value: Any, key: str) -> list[dict[str, Any]]:
-    """All objects in a JSON value that have the key, in whatever case."""
+    """Returns all objects in a JSON value that have the key, ignoring case."""
     holders: list[dict[str, Any]] = []
     stack = [value]
     while stack:
@@ -291,20 +291,20 @@ def verdict_objects(value: Any, key: str) -> list[dict[str, Any]]:
     return holders
 
 
-def text_in(parsed: dict[str, Any], name: str) -> str | None:
-    """A text in a judge's JSON, if it says something; half a character in it becomes a question mark."""
-    text = parsed.get(name)
+def text_in(data: dict[str, Any], name: str) -> str | None:
+    """Returns a text in a judge's JSON, or None if it is blank; lone surrogates become question marks."""
+    text = data.get(name)
     if not isinstance(text, str):
         return None
     return text.strip().encode("utf-8", "replace").decode("utf-8") or None
 
 
 def first_line(reply: str) -> str:
-    """The first line of a reply without emphasis, quotes and closing punctuation."""
+    """Returns the first line of a reply without emphasis, quotes and closing punctuation."""
     line = reply.strip().split("\n", 1)[0].strip(_MARKDOWN)
     return re.sub(r"[.!:;,]{1,3}$", "", line).strip(_MARKDOWN)
 
 
 def rest(reply: str) -> str | None:
-    """What follows the first line of a reply, if anything does."""
+    """Returns the text after the first line of a reply, or None."""
     return reply.strip().partition("\n")[2].strip() or None

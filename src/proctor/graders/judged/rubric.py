@@ -1,4 +1,4 @@
-"""Answers to marks by a rubric that a judge scores on a scale of whole numbers."""
+"""Grades an answer by a rubric that a judge scores on a scale of whole numbers."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ _PLAIN = re.compile(
 _FRAMED = re.compile(r"\[\[ ?([^][]{1,60}) ?\]\]|^\s*\\boxed\{([^{}]{1,60})\}\W*$", re.MULTILINE)
 _SENTENCES = re.compile(r"(?<=\w{4})[.!?][*_]{0,3}\s+")
 _OF_ANSWER = re.compile(r"\W*(?:the\s)?(?:answer|result)\b", re.IGNORECASE)
-"""How a line begins that tells what the answer to the question is."""
+"""The beginning of a line that states the answer to the question."""
 _KEYED = re.compile(r'"score"\s*+:\s*+(-?\d{1,9}(?:\.\d{1,9})?)', re.IGNORECASE)
 
 
 class Rubric(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when a judge gives the answer at least `min_score` by a rubric.
 
-    The judge sees the case's messages, its expected answer and the answer; each reply of it is kept.
+    The judge sees the case's messages, its expected answer and the answer. Every reply is kept.
     """
 
     needs: ClassVar[str | None] = "judge"
     shows_metadata: ClassVar[bool] = False
 
     rubric: str
-    """What a good answer does, and if need be what each score means."""
+    """What a good answer does and, if needed, what each score means."""
     lowest: int = 1
     highest: int = 5
     min_score: float = 4
-    """The least score that passes, on the rubric's own scale."""
+    """The lowest score that passes, on the rubric's own scale."""
 
     def __post_init__(self) -> None:
         if not self.rubric.strip():
@@ -61,10 +61,10 @@ class Rubric(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             )
 
     async def grade(self, graded: Graded) -> Mark:
-        """Value is the score's place between lowest (0) and highest (1); `details` has the score.
+        """Scores the position between lowest (0) and highest (1); `details` has the judge's score.
 
         Raises:
-            CannotScore: there is no judge, or no majority of judges with replies that can be read.
+            CannotScore: there is no judge, or no majority of judges with readable replies.
         """
         score = {"type": "integer", "minimum": self.lowest, "maximum": self.highest}
         request = Request(
@@ -83,13 +83,13 @@ class Rubric(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def read_score(reply: str, rubric: Rubric) -> Reading | None:
-    """What a reply says, or None when it is not exactly a score on the rubric's scale.
+    """Reads the score in a reply; returns None unless there is exactly one on the rubric's scale.
 
-    Read are a JSON object, also fenced, whose `score` is a whole number on the scale, and a text whose first
+    Reads a JSON object, fenced or not, whose `score` is a whole number on the scale, or a text whose first
     line is only such a number, `4/5` or `Score: 4`, and that has no other score on a line or in an object.
 
     Raises:
-        Unreadable: it has two scores.
+        Unreadable: the reply has two scores.
     """
     try:
         reply_value = json_value(reply, "score")

@@ -1,7 +1,7 @@
-"""Answers to marks by a list of items, each of which a judge decides by itself.
+"""Grades an answer by a list of rubric items that a judge decides one by one.
 
-An item is met or not, or, where any item has score ranges, gets a whole number from 0 to 10. An item that the
-judge leaves out makes the reply unreadable: what is not measured never leaves the denominator.
+An item is met or not or, if any item has score ranges, gets a whole number from 0 to 10. A reply that leaves
+an item out is unreadable, so that every item stays in the denominator.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from proctor.stats import reaches
 BEST = 10
 """The highest score of an item with ranges."""
 _GOOD = 7
-"""The least score of an item whose entry counts as passed."""
+"""The lowest score with which an item's entry counts as passed."""
 
 _HEADING = """\
 Decide each item of the RUBRICS by itself: whether the assistant's answer does what it says. The criteria, if
@@ -53,7 +53,7 @@ speak of it, unless the answer claims something that contradicts it."""
 
 
 class ScoreRange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the scores of an item from `low` to `high`, both included, mean."""
+    """The meaning of an item's scores from `low` to `high`, both included."""
 
     low: int
     high: int
@@ -61,19 +61,19 @@ class ScoreRange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Item(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One thing that the answer is to do."""
+    """One thing that the answer should do."""
 
     id: str
     outcome: str = ""
-    """What it is; may be empty only where ranges say it."""
+    """What it should do; may be empty only if the score ranges say it."""
     weight: float = 1.0
     required: bool = False
-    """All of it is needed: without it the answer fails, whatever the other items say."""
+    """Whether the answer fails unless the item is fully met."""
     min_score: float | None = None
-    """As `required`, but this share is enough; from 0 to 1."""
+    """As `required`, but this share of the item is enough; from 0 to 1."""
     score_ranges: tuple[ScoreRange, ...] = ()
     operator: Literal["correctness", "contradiction"] = "correctness"
-    """Met by what the answer says, or unless what it says contradicts the outcome."""
+    """Whether the answer must state the outcome, or only must not contradict it."""
 
     def __post_init__(self) -> None:
         if not self.id.strip():
@@ -93,17 +93,17 @@ class Item(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def gate(self) -> float | None:
-        """The least share of the item without which the answer fails, if there is one."""
+        """The share of the item below which the answer fails; None if there is none."""
         return self.min_score if self.min_score is not None else 1.0 if self.required else None
 
     @property
     def title(self) -> str:
-        """Id, mark and outcome, as judges and reports show them."""
+        """Id, operator and outcome, as judges and reports show them."""
         mark = " (unless contradicted)" if self.operator == "contradiction" else ""
         return f"[{self.id}]{mark} {self.outcome}".rstrip()
 
     def meaning(self, score: int) -> str:
-        """What a score means by the item's ranges; empty where it has none."""
+        """Returns what a score means by the item's ranges; empty if it has none."""
         return next(
             (
                 score_range.outcome
@@ -115,7 +115,7 @@ class Item(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def _check_ranges(item: Item) -> None:
-    """Check that the ranges say exactly once what each score means.
+    """Checks that the ranges cover each score exactly once.
 
     Raises:
         ValueError: they do not.
@@ -136,16 +136,16 @@ def _check_ranges(item: Item) -> None:
 class Rubrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when a judge finds enough of a list of items in the answer, by weight, and all required ones.
 
-    The judge sees the case's criteria, messages, expected answer and metadata, and all of the answer.
+    The judge sees the case's criteria, messages, expected answer and metadata, and the whole answer.
     """
 
     needs: ClassVar[str | None] = "judge"
 
     items: tuple[Item, ...]
     judge: str | None = None
-    """The name of a judge of its own; None leaves it to the run."""
+    """The name of a judge for this check; None uses those of the run."""
     temperature: float | None = None
-    """At which the judge is asked; None leaves it to the judge."""
+    """The temperature of the judge; None leaves it to the judge."""
 
     def __post_init__(self) -> None:
         check_judge(self.judge, self.temperature)
@@ -156,24 +156,24 @@ class Rubrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("Every item has the weight 0; give at least one a higher weight.")
 
     def judges(self) -> tuple[str | None, ...]:
-        """The judge of its own, else those of the run."""
+        """Returns the judge of this check, else those of the run."""
         return (self.judge,)
 
     @property
     def scored(self) -> bool:
-        """Items get scores from 0 to 10: one of them says what such scores mean."""
+        """Whether items get scores from 0 to 10, because one of them has score ranges."""
         return any(item.score_ranges for item in self.items)
 
     async def grade(self, graded: Graded) -> Mark:
-        """Value is the share of the items by weight; one entry an item.
+        """Scores the weighted share of the items, with one entry per item.
 
-        Where a required one is not met, the gate is 1, and the value 0 if the share would reach it. `details`
-        then has the share as `raw_score` and the ids in `failed_required`, and always `raw_scores` where
-        items have scores.
+        If a required item is not met, the gate is 1, and the score 0 if the share would reach it. `details`
+        then has the share as `raw_score` and the ids as `failed_required`. If items have scores, it always
+        has `raw_scores`.
 
         Raises:
-            CannotScore: there is no judge, or no majority of judges with replies that can be read; a reply
-                that leaves an item out cannot.
+            CannotScore: there is no judge, or no majority of judges with readable replies; a reply that
+                leaves an item out is unreadable.
         """
         kind = ("score", "integer") if self.scored else ("satisfied", "boolean")
         form = _SCORED if self.scored else _MET
@@ -197,7 +197,7 @@ class Rubrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def listing(items: Sequence[Item]) -> str:
-    """The items as a judge is shown them: a line each, one for each range, and nothing of their weights."""
+    """Formats the items for a judge: one line per item and per range, without weights."""
     lines = []
     for item in items:
         lines.append(f"- {item.title}")
@@ -231,15 +231,15 @@ def _schema(ids: list[str], verdict: str, kind: str) -> dict[str, Any]:
 
 
 def read_checks(reply: str, rubrics: Rubrics, pass_at: float = PASS_AT) -> Reading | None:
-    """What a reply says, or None when it is not a JSON object with `checks`.
+    """Reads a reply; returns None unless it is a JSON object with `checks`.
 
     Args:
-        reply: the judge's, without its thinking.
-        rubrics: whose items it is to decide.
-        pass_at: the least value that passes.
+        reply: the judge's reply without its thinking.
+        rubrics: the grader with the items.
+        pass_at: the lowest score that passes.
 
     Raises:
-        Unreadable: an item is missing, unknown, there twice, or without a verdict.
+        Unreadable: an item is missing, unknown, repeated, or has no verdict.
     """
     reply_object = json_object(reply, "checks")
     checks = reply_object.get("checks") if reply_object is not None else None
@@ -262,10 +262,10 @@ def read_checks(reply: str, rubrics: Rubrics, pass_at: float = PASS_AT) -> Readi
 
 
 def _read_item_score(check: dict[str, Any], name: str, *, scored: bool) -> int:
-    """The item's score from 0 to 10; an item that is only met or not has one or the other.
+    """Returns the item's score from 0 to 10; an item that is only met or not has 10 or 0.
 
     Raises:
-        Unreadable: the check has none.
+        Unreadable: the check has no score.
     """
     if not scored:
         satisfied = check.get("satisfied")
@@ -299,7 +299,7 @@ def _reading(
         details |= {"raw_score": share, "failed_required": list(failed)}
         summary += f", and not the required {clip(', '.join(map(quoted, failed)))}"
     return Reading(
-        # A whole share reaches every gate, where what is required has the weight 0.
+        # A full share would reach every gate if the required items have the weight 0.
         value=0.0 if failed and reaches(share, 1.0) else share,
         passed=not failed and reaches(share, pass_at),
         said=summary,

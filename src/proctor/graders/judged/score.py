@@ -1,7 +1,7 @@
-"""Answers to marks by a judge that gives a number from 0 to 1, with a prompt of ours or of the suite's own.
+"""Grades an answer by a judge's number from 0 to 1, with the default prompt or the suite's own.
 
-A prompt of the suite's own names what it shows as `{{ name }}`. What is put there is material like any other:
-it stands between lines with a code, and nothing inside it is looked through for names again.
+A suite's own prompt has variables such as `{{ output }}`. Their values are set off by lines with a code, and
+variables inside the values are not replaced.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _OF_CASE = frozenset(
     }
 )
 VARIABLES = frozenset({*_OF_CASE, *_OLD, _CONFIG})
-"""What a prompt may name."""
+"""The variables of a prompt."""
 _OF_ANSWER = frozenset({"output", "file_changes", "tool_calls"})
 
 _HEADING = """\
@@ -90,8 +90,8 @@ _SCHEMA = {
 class LlmGrader(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when a judge gives the answer at least 0.8, by the case's criteria or the suite's own prompt.
 
-    The judge sees the case's criteria, messages, expected answer and metadata, and all of the answer: its
-    text, the files it changed and the tools it called. Each reply of the judge is kept.
+    The judge sees the case's criteria, messages, expected answer and metadata, and the whole answer: its
+    text, changed files and tool calls. Every reply is kept.
     """
 
     needs: ClassVar[str | None] = "judge"
@@ -99,11 +99,11 @@ class LlmGrader(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prompt: str | None = None
     """A template with `{{ name }}` or `{{ metadata.field }}`; a text without any is one more criterion."""
     judge: str | None = None
-    """The name of a judge of its own; None leaves it to the run."""
+    """The name of a judge for this check; None uses those of the run."""
     temperature: float | None = None
-    """At which the judge is asked; None leaves it to the judge."""
+    """The temperature of the judge; None leaves it to the judge."""
     config: dict[str, Any] = msgspec.field(default_factory=dict)
-    """What `{{ config }}` stands for."""
+    """The value of `{{ config }}`."""
 
     def __post_init__(self) -> None:
         check_judge(self.judge, self.temperature)
@@ -111,14 +111,14 @@ class LlmGrader(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("`prompt` is empty; leave it out, or say what the judge is to look at.")
 
     def judges(self) -> tuple[str | None, ...]:
-        """The judge of its own, else those of the run."""
+        """Returns the judge of this check, else those of the run."""
         return (self.judge,)
 
     async def grade(self, graded: Graded) -> Mark:
-        """Value is the judge's score; one entry for each of the first 8 things that it says it checked.
+        """Scores what the judge gives, with one entry for each of its first 8 assertions.
 
         Raises:
-            CannotScore: there is no judge, or no majority of judges with replies that can be read.
+            CannotScore: there is no judge, or no majority of judges with readable replies.
         """
         pieces = {**pieces_of(graded.case, graded.output), **_rubrics(graded.case)}
         data = {"metadata": graded.case.metadata, _CONFIG: self.config}
@@ -143,15 +143,14 @@ class LlmGrader(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def filled(template: str, pieces: Mapping[str, tuple[Piece, ...]], data: Mapping[str, Any]) -> Parts:
-    """A template as the suite's own words and, where it names them, pieces of material.
+    """Fills the suite's prompt with sections for its variables.
 
-    Names that are not known stay as they are. The answer is added at the end where the template shows nothing
-    of it, as no judge can judge what it does not see.
+    Unknown names stay as they are. If the prompt shows nothing of the answer, the answer is appended.
 
     Args:
         template: the suite's prompt.
-        pieces: what is shown under each name.
-        data: of which fields can be named: `metadata`, and `config`, which stands in the text.
+        pieces: the sections by name.
+        data: values whose fields can be named: `metadata`, and `config`, which becomes part of the text.
     """
     used_names: set[str] = set()
 
@@ -168,7 +167,7 @@ def filled(template: str, pieces: Mapping[str, tuple[Piece, ...]], data: Mapping
 def _stands_for(
     match: re.Match[str], pieces: Mapping[str, tuple[Piece, ...]], data: Mapping[str, Any]
 ) -> tuple[Piece, ...] | str | None:
-    """What a name in a template becomes: material, words of the suite's own, or None where it is unknown."""
+    """Returns what a variable becomes: sections, words of the suite's own, or None if it is unknown."""
     name, path = _OLD.get(match[1], match[1]), match[2][1:]
     if name in _OF_CASE and not path:
         return pieces.get(name)
@@ -182,7 +181,7 @@ def _stands_for(
 
 
 def _rubrics(case: Case) -> dict[str, tuple[Piece, ...]]:
-    """The items of all `rubrics` of the case."""
+    """Returns the items of all `rubrics` assertions of the case."""
     lists = [
         assertion.params.get("items", ()) for assertion in case.assertions if assertion.grader == "rubrics"
     ]
@@ -194,10 +193,10 @@ def _rubrics(case: Case) -> dict[str, tuple[Piece, ...]]:
 
 
 def read_graded(reply: str, pass_at: float = PASS_AT) -> Reading | None:
-    """What a reply says, or None when it is not a JSON object with a score; from `pass_at` up it passes.
+    """Reads a reply; returns None unless it is a JSON object with a score. `pass_at` and above passes.
 
     Raises:
-        Unreadable: the score is not within 0 and 1, or an assertion has no text or verdict.
+        Unreadable: the score is not between 0 and 1, or an assertion has no text or verdict.
     """
     reply_object = json_object(reply, "score")
     score = reply_object.get("score") if reply_object is not None else None
@@ -215,10 +214,10 @@ def read_graded(reply: str, pass_at: float = PASS_AT) -> Reading | None:
 
 
 def _entries(assertions: Any) -> tuple[Entry, ...]:
-    """The first of what the judge says it checked.
+    """Reads the first of the judge's assertions.
 
     Raises:
-        Unreadable: it is not a list of texts with verdicts.
+        Unreadable: they are not a list of texts with verdicts.
     """
     if assertions is None:
         return ()

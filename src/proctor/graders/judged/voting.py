@@ -1,4 +1,4 @@
-"""What several judgments of one answer come to together by a rule, how far they agree, or nothing."""
+"""Combines several judgments of one answer into one result, by a rule, with their agreement."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from proctor.graders.text import clip
 from proctor.model import Entry, JudgeRule, Judgment, Mark
 
 PanelRule = JudgeRule | Literal["mean"]
-"""A rule of the run, or the one that only an assertion can have."""
+"""A rule of the run, or `mean`, which only an assertion can have."""
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """What a judge's reply says, once it can be read."""
+    """The content of a judge's readable reply."""
 
     value: float
     """From 0 to 1."""
@@ -28,29 +28,29 @@ class Reading(Struct, frozen=True, kw_only=True):
     """The verdict as a clause, such as `said YES`."""
     feedback: str | None = None
     score: float | None = None
-    """On the rubric's own scale, where there is one."""
+    """On the rubric's own scale, if there is one."""
     entries: tuple[Entry, ...] = ()
     details: dict[str, Any] = {}
     gate: float | None = None
-    """As `Mark.gate` has it."""
+    """As `Mark.gate`."""
 
 
 class Opinion(Struct, frozen=True, kw_only=True):
-    """What came of asking one judge once."""
+    """The result of one call to a judge."""
 
     judge: str
-    """Its name."""
+    """The judge's name."""
     evaluator: str | None = None
-    """The suite's own prompt by which it was asked, where that has a name."""
+    """The name of the suite's own prompt, if it has one."""
     reading: Reading | None
     problem: str
     """Why there is no reading, as a sentence."""
     judgments: tuple[Judgment, ...]
-    """One for each reply, the unreadable ones too."""
+    """One per reply, including unreadable ones."""
 
 
 class Votes(Struct, frozen=True, kw_only=True):
-    """How many opinions are for the answer, against it and without a verdict, and the rule that decides."""
+    """How many votes are for the answer, against it and unreadable, and the rule that decides."""
 
     rule: PanelRule
     in_favour: int
@@ -59,12 +59,12 @@ class Votes(Struct, frozen=True, kw_only=True):
 
     @property
     def asked(self) -> int:
-        """How many were asked for."""
+        """The number of votes."""
         return self.in_favour + self.against + self.unread
 
     @property
     def decision(self) -> bool | None:
-        """Whether the answer passes, whatever the unreadable ones would say; None where that is open."""
+        """Whether the answer passes, whatever the unreadable votes would say; None if that is open."""
         match self.rule:
             case "all":
                 passes, fails = self.in_favour == self.asked, self.against > 0
@@ -77,9 +77,9 @@ class Votes(Struct, frozen=True, kw_only=True):
         return True if passes else False if fails else None
 
     def is_gated(self, gated: int) -> bool:
-        """Whether an answer that fails does so by a gate that so many of those against it have.
+        """Whether a failing answer fails by a gate, if this many of the votes against it have one.
 
-        By majority, where those without a gate are not one by themselves; a mean has no gate.
+        By majority it does unless the votes without a gate are a majority themselves; a mean has no gate.
         """
         match self.rule:
             case "all":
@@ -93,7 +93,7 @@ class Votes(Struct, frozen=True, kw_only=True):
 
     @property
     def agreement(self) -> float:
-        """The share of all that were asked for on the winning side."""
+        """The share of all votes that are on the winning side."""
         return (self.in_favour if self.decision else self.against) / self.asked
 
     @property
@@ -103,7 +103,7 @@ class Votes(Struct, frozen=True, kw_only=True):
         return words.get(self.rule, self.rule)
 
     def middle(self, values: list[float]) -> float:
-        """The value that the rule takes for all: it reaches a bar where, by the rule, the values do."""
+        """Returns the combined value: it reaches a threshold exactly if the values do by the rule."""
         match self.rule:
             case "all":
                 return min(values)
@@ -116,21 +116,19 @@ class Votes(Struct, frozen=True, kw_only=True):
 
 
 def decided(opinions: Sequence[Opinion], rule: PanelRule = "majority") -> Mark:
-    """The mark of all that were asked for.
+    """Returns the combined result of all votes.
 
-    The value is the median of theirs, or their mean by that rule; the lowest where all must be for the
-    answer, and the highest where one is enough. Evidence and details are those of the judgment on the winning
-    side whose value is nearest to it. Where a gate decides, all this is of the judgments that have one;
-    elsewhere those count as 0.
-    `agreement` is the share of all opinions, the unreadable ones too, on the winning side; one opinion alone
-    agrees with nobody and has none.
+    The value is the median by `majority`, the mean by `mean`, the lowest value by `all` and the highest by
+    `any`. Evidence and details are those of the judgment on the winning side whose value is nearest to it. If
+    a gate decides, only the judgments with a gate count; otherwise these count as 0. `agreement` is the share
+    of all votes, unreadable ones included, on the winning side; a single vote has none.
 
     Args:
-        opinions: one for each time a judge was asked, in order.
-        rule: how many of them must be for the answer.
+        opinions: one per call, in order.
+        rule: how many of them must pass the answer.
 
     Raises:
-        CannotScore: what can be read does not decide.
+        CannotScore: the readable votes do not decide.
     """
     readings = [(opinion, opinion.reading) for opinion in opinions if opinion.reading is not None]
     in_favour = sum(reading.passed for _, reading in readings)
@@ -168,7 +166,7 @@ def decided(opinions: Sequence[Opinion], rule: PanelRule = "majority") -> Mark:
 def _reason(
     opinions: Sequence[Opinion], votes: Votes, value: float, spokesman: Opinion, nearest: Reading
 ) -> str:
-    """How many say so by which rule, and what the one says whose value is nearest."""
+    """Returns the counts, the rule, and the reason of the judgment whose value is nearest."""
     spoken = f"{_name(spokesman)} {nearest.said}"
     if votes.asked == 1:
         spoken = f"The judge {spoken}"
@@ -182,7 +180,7 @@ def _reason(
 
 
 def _vote_details(votes: Votes) -> dict[str, Any]:
-    """The rule and the counts as details have them; nothing for one opinion alone."""
+    """Returns the rule and the counts for the details; empty for a single vote."""
     if votes.asked == 1:
         return {}
     return {
@@ -210,12 +208,12 @@ def _name(opinion: Opinion) -> str:
 
 
 def _noun(opinions: Sequence[Opinion]) -> str:
-    """What is counted: judges, or their judgments where one was asked more than once."""
+    """Returns the noun to count: judges, or judgments if a judge was called more than once."""
     return "judges" if len({opinion.judge for opinion in opinions}) == len(opinions) else "judgments"
 
 
 def _numbered(opinions: Sequence[Opinion]) -> tuple[Judgment, ...]:
-    """Every judgment, counted from 0 for each judge and prompt of the suite's own."""
+    """Returns all judgments, numbered from 0 for each judge and evaluator."""
     counts: Counter[tuple[str, str | None]] = Counter()
     numbered = []
     for judgment in (judgment for opinion in opinions for judgment in opinion.judgments):

@@ -1,4 +1,4 @@
-"""Answers to marks by a question that a judge answers with YES or NO."""
+"""Grades an answer by a question that a judge answers with YES or NO."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SCHEMA = {
 class LlmJudge(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when a judge answers YES to a question about the answer.
 
-    The judge sees the case's messages, its expected answer and the answer; each reply of it is kept.
+    The judge sees the case's messages, its expected answer and the answer. Every reply is kept.
     """
 
     needs: ClassVar[str | None] = "judge"
@@ -46,10 +46,10 @@ class LlmJudge(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("`prompt` is empty; give a question that YES or NO answers.")
 
     async def grade(self, graded: Graded) -> Mark:
-        """Value 1 for YES, 0 for NO.
+        """Scores 1 for YES, 0 for NO.
 
         Raises:
-            CannotScore: there is no judge, or no majority of judges with replies that can be read.
+            CannotScore: there is no judge, or no majority of judges with readable replies.
         """
         request = Request(
             heading="The question about the assistant's answer that you are to decide:",
@@ -62,9 +62,9 @@ class LlmJudge(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def read_verdict(reply: str) -> Reading | None:
-    """What a reply says, or None when it is no verdict, or more than one.
+    """Reads the verdict in a reply; returns None if there is none or more than one.
 
-    Read are a JSON object, also fenced, whose `verdict` is YES or NO in any case, and a text that has one of
+    Reads a JSON object, fenced or not, whose `verdict` is YES or NO in any case, or a text that has one of
     these words and not the other: as its first word ("Yes, it does."), after words that declare it
     ("Answer: YES", "I would say no"), or as its last word, unless the sentence denies it, sets a condition or
     tells what the answer says. It may be framed as `[[YES]]` or boxed as in LaTeX. "Yesterday", "Yes and no",
@@ -88,26 +88,26 @@ def read_verdict(reply: str) -> Reading | None:
 
 
 _GOES_ON = r"(?:it|the|this|that|there|he|she|they|because|since|as|indeed|wait|sorry|actually)\b"
-"""Words that may follow on a verdict at once; before any other word a "no" belongs to that word."""
+"""Words that may directly follow a verdict; before any other word a "no" belongs to that word."""
 _VERDICT = re.compile(
     rf"(?<![\w'’/-])(?:yes|(?-i:NO)|no(?![ \t]+(?!{_GOES_ON})[a-z]|\.?[ \t]?\d))(?![\w/]|[-'’]\w)",
     re.IGNORECASE,
 )
 _OPENING = r"[\s*_`\"'“‘]{0,8}"
 _NUMERO = re.compile(rf"{_OPENING}no\W{{0,4}}\d", re.IGNORECASE)
-"""A "No. 5" that may as well be a NO and what is said of it."""
+"""A "No. 5" that may also be a NO with its reason."""
 _CLOSING = re.compile(
     r"[*_`\"'”’]{0,6}(?:\s*\Z|[ \t]*\n|\s*(?:\.(?!\.)|[,:;!)\]–—-])[*_`\"'”’]{0,6}"
     rf"|[ \t]+(?={_GOES_ON}))",
     re.IGNORECASE,
 )
-"""What may follow on a verdict."""
+"""What may follow a verdict."""
 _HEDGED = re.compile(
     r"[\s*_]{0,8}(?:but|although|though|however|partly|partially|in part|sort of|kind of|almost|mostly|maybe"
     r"|perhaps|or|and|if|unless|not)\b",
     re.IGNORECASE,
 )
-"""What makes a YES less than one; a NO stays one."""
+"""Words that qualify a YES, which then does not count; a NO stays a NO."""
 _DECLARATION = re.compile(
     r"(?:\A|[.!?\n])[\s*_`#>-]{0,8}(?:(?:so|therefore|thus|hence),? )?(?:(?:(?:my|the|final|overall) ){0,3}"
     r"(?:answer|verdict|judge?ment|decision|conclusion|result)(?: is)?|i(?:'d| would)? (?:say|think|believe))"
@@ -118,7 +118,7 @@ _DECLARATION = re.compile(
 _FRAMED = re.compile(
     r"\[\[ ?(yes|no) ?\]\]|\$?\\boxed\{(?:\\text(?:bf)?\{)? ?(yes|no) ?\}{1,2}\$?", re.IGNORECASE
 )
-"""A verdict in the frame that some prompts ask for."""
+"""A verdict in the frame that some prompts request."""
 _SENTENCES = re.compile(r"[.!?][*_]{0,3}\s|\n")
 _OPEN = re.compile(
     r"\b(?:not|no|never|nor|hardly|cannot|without|if|unless|whether|would|could|might|maybe|perhaps|almost|nearly"
@@ -126,14 +126,14 @@ _OPEN = re.compile(
     r"|repl(?:y|ies)|writes?)\b|n['’]t\b|['’]s (?:answer|reply|response)|[\"“]",
     re.IGNORECASE,
 )
-"""Words by which a verdict at the end of their sentence is denied, conditional or the answer's own."""
+"""Words that make a verdict at the end of the sentence denied, conditional or the answer's own."""
 _END = re.compile(r"[*_`]{0,4}[.!]?[*_`]{0,4}\s*\Z")
 _BEFORE = 100
 """How many characters before a verdict can declare it."""
 
 
 def _plain(reply: str) -> Reading | None:
-    """What a text says that is no JSON."""
+    """Reads a text that is not JSON."""
     verdicts = list(_VERDICT.finditer(reply))
     words = {match[0].upper() for match in verdicts}
     if len(words) != 1:
@@ -147,7 +147,7 @@ def _plain(reply: str) -> Reading | None:
 
 
 def _read_declaration(reply: str, word: str, verdicts: list[re.Match[str]]) -> Reading | None:
-    """The reading of a text with a verdict that is not its first word."""
+    """Reads a text with a verdict that is not its first word."""
     for match in verdicts:
         before = reply[max(0, match.start() - _BEFORE) : match.start()]
         if match.start() > _BEFORE:
@@ -162,7 +162,7 @@ def _read_declaration(reply: str, word: str, verdicts: list[re.Match[str]]) -> R
 
 
 def _read_after(reply: str, word: str, end: int) -> Reading | None:
-    """The reading of a verdict by what follows on it."""
+    """Reads a verdict by what follows it."""
     closing = _CLOSING.match(reply, end)
     if closing is None or (word == "YES" and _HEDGED.match(reply, closing.end())):
         return None

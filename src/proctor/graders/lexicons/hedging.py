@@ -1,8 +1,8 @@
-"""Phrases of doubt and missing facts, in six languages, and where they stand in a text. Pure.
+"""Finds phrases of doubt and of missing facts in six languages. Pure.
 
-A phrase stands for its other spellings too: contractions ("don't", "do not"), tenses ("doesn't", "did not"),
-ways of being unable ("can't", "unable to") and an adverb between ("don't really know"). Where nobody chose
-the phrases, the words of not knowing of `matcher` count as well.
+A phrase also matches its other spellings: contractions ("don't", "do not"), tenses ("doesn't", "did not"),
+words for being unable ("can't", "unable to") and an adverb between ("don't really know"). With the default
+phrases, the words of not knowing of `matcher.py` count too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SPELLINGS = (
     *(("difficult to say", "hard to say"), ("insufficient ", "not enough "), ("have enough ", "enough ")),
     *(("not tell me", "not told me"), ("not shared", "not told")),
 )
-"""What is written in a text, and what is looked for instead; from top to bottom."""
+"""Spellings and their replacements, applied from top to bottom."""
 _UNABLE = re.compile(r"(?:\bun|\bnot |n't )able to\b")
 _FILLER = re.compile(
     r" (?:actually|really|currently|simply|personally|honestly|quite|entirely|completely|fully|exactly|yet"
@@ -53,20 +53,20 @@ _OTHERS = re.compile(
     r"\b(?:he|she|they|who|which|people)\s(?:\w{2,12}\s)?(?:(?:do|does|did|could|can|was|were|is|are|had|have|has)"
     r"(?:n['’]t|\snot)?|cannot)\s\w+|[他她们](?:[^，。]{0,4}?)(?:不|没)\w{0,3}"
 )
-"""Somebody else's doubt, in the clearest cases."""
+"""Other people's doubt, in the clearest cases."""
 
 
 def hedging_words(text: str, phrases: tuple[str, ...] = HEDGE_PHRASES) -> str | None:
-    """The first of the phrases that stands in the text as whole words, as the phrase is written, or None.
+    """Returns the first of the phrases that the text contains as whole words, or None.
 
-    Case, apostrophes, white space and the spellings that the module names make no difference. "First" goes by
-    the order of the phrases.
+    Ignores case, kinds of apostrophe, white space and the spellings that the module names. "First" is by the
+    order of the phrases.
 
     Args:
         text: an answer.
-        phrases: what is looked for anywhere in the text. With all of `HEDGE_PHRASES` among them, they add to
-            the whole catalogue: all phrases of this module, and words of not knowing (then the words of the
-            text are given), outside of quotations, code and conditions.
+        phrases: phrases to look for anywhere in the text. If they include all of `HEDGE_PHRASES`, they extend
+            the whole catalogue: all phrases of this module, and words of not knowing (for which the words of
+            the text are returned), outside of quotations, code and conditions.
     """
     more = _beyond_the_catalogue(phrases)
     if more is None:
@@ -77,14 +77,14 @@ def hedging_words(text: str, phrases: tuple[str, ...] = HEDGE_PHRASES) -> str | 
 
 @lru_cache(maxsize=64)
 def _beyond_the_catalogue(phrases: tuple[str, ...]) -> tuple[str, ...] | None:
-    """What phrases add to the catalogue; None where they stand in its place."""
+    """Returns the phrases that are not in the catalogue; None if the phrases replace it."""
     if not set(HEDGE_PHRASES).issubset(phrases):
         return None
     return tuple(phrase for phrase in phrases if phrase not in all_hedge_phrases())
 
 
 def _phrase_in(text: str, phrases: tuple[str, ...]) -> str | None:
-    """The first phrase that stands in a text."""
+    """Returns the first phrase that a text contains."""
     if not phrases:
         return None
     plain = _plain(text)
@@ -101,7 +101,7 @@ def _phrase_in(text: str, phrases: tuple[str, ...]) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """The text in lower case, with one spelling for what has several."""
+    """Returns the text in lower case, with one spelling for each phrase."""
     plain = " ".join(straight(text.lower()).split())
     if "able to" in plain:  # both "cannot find" and "unable to" stand in "unable to find"
         plain = _UNABLE.sub(" unable to cannot", plain)
@@ -112,9 +112,9 @@ def _plain(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _forms(phrases: tuple[str, ...]) -> tuple[re.Pattern[str], tuple[tuple[str, str], ...]]:
-    """A pattern that every text with a phrase has, and each phrase with the spelling that is looked for.
+    """Returns a pattern that matches every text with a phrase, and each phrase with its normalized spelling.
 
-    A blank phrase is left out; it would be found everywhere.
+    Blank phrases are left out, as they would match everywhere.
     """
     forms = [(phrase, _plain(phrase).replace("unable to cannot ", "cannot ").strip()) for phrase in phrases]
     forms = [(phrase, form) for phrase, form in forms if form]

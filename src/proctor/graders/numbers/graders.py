@@ -1,4 +1,4 @@
-"""Answers to marks by the number they give: how far it is from the expected one.
+"""Grades the number in an answer by its distance from the expected one.
 
 Three graders, from loose to strict: `NumericMatch` takes the first number, `Number` the one that the answer
 states, `NumericEqual` reads scale words, signs and units too.
@@ -17,21 +17,21 @@ from proctor.protocols import Graded, Grading
 
 
 class Number(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the number that the answer states is near enough to the expected one.
+    """Passes when the number that the answer states is close enough to the expected one.
 
-    An answer without a number fails. See `stated` for which number counts.
+    An answer without a number fails. `stated` says which number counts.
     """
 
     all_or_nothing: ClassVar[bool] = True
 
     value: float
     tolerance: float = 1e-6
-    """The largest difference that passes, in the number's own unit."""
+    """The largest difference that passes, in the unit of the number."""
     relative: bool = False
-    """The tolerance is a share of the expected number instead: 0.01 for one per cent."""
+    """Whether `tolerance` is a share of the expected number: 0.01 for one per cent."""
     which: Literal["stated", "first"] = "stated"
-    """Which of the answer's numbers counts: the one that it states, or plainly the first, which is read as
-    `numeric_match` reads it."""
+    """Which number of the answer counts: the one that it states, or the first one, read as `numeric_match`
+    reads it."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):
@@ -40,13 +40,13 @@ class Number(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError(f"`tolerance` is {self.tolerance}; give a finite number of 0 or more.")
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it is, else 0; `details` has the number found when it is finite."""
+        """Scores 1 if it is, else 0; `details` has the number if it is finite."""
         got = (stated if self.which == "stated" else first_digits)(graded.output.text)
         if got is None:
             return _no_number(graded.output.text)
         number = float(got)
         details = {"found": number} if math.isfinite(number) else {}
-        # `value` may have been written with more digits than it keeps, and of 0 all shares are 0.
+        # `value` may have been written with more digits than a float keeps, and every share of 0 is 0.
         tolerance = self.tolerance if self.value or not self.relative else 0
         if number == self.value or is_near(got, repr(self.value), tolerance, relative=self.relative):
             reason = f"The answer's number is {number:.15g}."
@@ -58,9 +58,9 @@ class Number(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class NumericMatch(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer's first number is nearly the first one of `value`; see `numeric_match`.
+    """Passes when the answer's first number is close to the first one of `value`; see `numeric_match`.
 
-    It is as loose as it sounds: a year is a number, and units and "million" make no difference. An answer
+    This is a loose check: a year is a number, and units and "million" make no difference. An answer
     without a number fails.
     """
 
@@ -69,7 +69,7 @@ class NumericMatch(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     value: str
     """The right answer."""
     rel_tolerance: float = TOLERANCE
-    """The share of the expected number by which the other may be off; of 0, the difference itself."""
+    """The largest difference, as a share of the expected number; if that is 0, the difference itself."""
 
     def __post_init__(self) -> None:
         if first_digits(self.value) is None:
@@ -77,7 +77,7 @@ class NumericMatch(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         share_of(self.rel_tolerance)
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it is, else 0; `details` has the number found when it is finite."""
+        """Scores 1 if it is, else 0; `details` has the number if it is finite."""
         answer = graded.output.text
         digits = first_digits(answer)
         if digits is None:
@@ -101,7 +101,7 @@ class NumericEqual(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     value: str
     """The right answer, with its unit."""
     rel_tolerance: float = TOLERANCE
-    """The share of the expected number by which the other may be off; 0 is only near 0."""
+    """The largest difference, as a share of the expected number; if that is 0, only 0 passes."""
 
     def __post_init__(self) -> None:
         if quantity_of(self.value) is None:
@@ -110,7 +110,7 @@ class NumericEqual(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         share_of(self.rel_tolerance)
 
     def grade(self, graded: Graded) -> Mark:
-        """Value 1 when it does, else 0; `details` has what was found, as the answer writes it."""
+        """Scores 1 if it does, else 0; `details` has the quantity as the answer writes it."""
         answer = graded.output.text
         expected = quantity_of(self.value)
         got = quantity_of(answer, like=expected)

@@ -1,16 +1,16 @@
-"""The numbers of a text that can be answers, each with its sign, scale and unit.
+"""Finds the numbers in a text that can be answers, each with its sign, scale and unit.
 
-A number is no answer where it is
+A number is not an answer if it is
 
 - part of a name: joined to letters (`FY2023`, `10-K`, `COVID-19`, `US10987654`, `401(k)`, `3rd`), after a
   word that numbers things ("item 7", "note 12", "page 3", "§ 103", "No. 5"), a version, a time, a day;
 - a year: four digits after "in", "since", "fiscal year", a month and the like;
-- one end of a range (`10-12`), a margin (`± 2`), a power (`2^8`), a mixed number (`1 1/2`), or written as
-  English does not write numbers (`1.234,56`; `1,50`; `1'234`);
+- an end of a range (`10-12`), a margin (`± 2`), a power (`2^8`), a mixed number (`1 1/2`), or not written
+  as in English (`1.234,56`; `1,50`; `1'234`);
 - denied ("not 5", "isn't 5").
 
-It is told in passing where it stands in brackets, after "from", "than", "compared with", "up", "by" and the
-like, before a list item, or where it looks like a year: then it counts only when nothing else does.
+It is mentioned in passing if it is in brackets, follows "from", "than", "compared with", "up", "by" or the
+like, numbers a list item, or looks like a year: then it counts only if no other number does.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from proctor.graders.numbers.units import WORD, Said, Unit, following, meanings
 
 
 class Reading(NamedTuple):
-    """One way to read a mention: a fraction of whole numbers, and what it is a number of."""
+    """One way to read a mention: a fraction of whole numbers, and a unit."""
 
     numerator: int
     denominator: int
     unit: Unit | None = None
     shy: bool = False
-    """The word is a scale first (`5 m`); this unit counts only beside a unit of its kind."""
+    """Whether the word is usually a scale (`5 m`), so that this unit counts only against one of its kind."""
 
 
 class Mention(NamedTuple):
     """A number that can be an answer."""
 
     at: int
-    """Where its digits begin."""
+    """The index of its first digit."""
     written: str
-    """It as it stands in the text, with sign and unit."""
+    """The text of the number, with sign and unit."""
     readings: tuple[Reading, ...]
     aside: bool
-    """It is told in passing."""
+    """Whether it is mentioned in passing."""
     bound: str = ""
-    """`<` or `>` where it is only a bound: "up to 5", "at least 5"."""
+    """`<` or `>` if it is only a bound: "up to 5", "at least 5"."""
     another: bool = False
-    """A word makes it and the mention before two ends or two choices: "4 to 5", "4 or 5"."""
+    """Whether a word links it to the mention before, as in "4 to 5" or "4 or 5"."""
 
 
 # --- words -------------------------------------------------------------------------------------------------
@@ -90,9 +90,9 @@ _COUNT_WORDS = _words(
 _LOOK = 48
 """How many characters before a number can change what it means."""
 _LONGEST = 400
-"""The most digits, and the largest power of ten, of a number that is read."""
+"""The maximum number of digits, and the maximum power of ten."""
 _MOST = 2000
-"""So many numbers of a text are looked at, from its end."""
+"""At most this many numbers of a text are read, from its end."""
 
 _JOINT = re.compile(
     r"(?:[^\W\d_][-–]|[^\W_]['’]|[\d%][.,:/^]|[\d%] ?[-–—] ?|\d\*\*|[#№§±^] ?|\^\{|\+/- ?|\)\()$"
@@ -119,7 +119,7 @@ _BOUND = re.compile(
     r"|(?<=[^\s>] )>=?|(?<![^\s(])>=?(?![ ])))[ *]{0,3}$",
     re.IGNORECASE,
 )
-"""A word or sign that makes a number a bound; `> ` at the beginning of a line is a quotation's."""
+"""A word or sign that makes a number a bound; `> ` at the beginning of a line marks a quotation."""
 _SPACES = frozenset(" \u00a0")
 _DASHES = frozenset("–﹣－")
 _CLOSERS = frozenset(")]%")
@@ -130,9 +130,9 @@ _BLANK = " .#(\u00a0"
 
 
 def mentions_of(text: str) -> list[Mention]:
-    """The numbers of a text that can be answers, in their order, of the last two thousand that it has.
+    """Returns the numbers that can be answers, in order, among the last 2,000 numbers of a text.
 
-    Takes time in proportion to the text.
+    Takes linear time.
     """
     mentions: list[Mention] = []
     remarks = _BRACKETS.finditer(text)
@@ -158,9 +158,9 @@ def mentions_of(text: str) -> list[Mention]:
 
 
 class _Context:
-    """A number while its surroundings are looked at.
+    """A number with its context.
 
-    `start` and `end` move outward as sign, currency, scale, unit and brackets are found to belong to it.
+    `start` and `end` move outward to include sign, currency, scale, unit and brackets.
     """
 
     __slots__ = ("before", "behind", "end", "money", "negative", "numeral", "start", "text", "words")
@@ -168,7 +168,7 @@ class _Context:
     def __init__(self, numeral: Numeral, behind: int) -> None:
         self.numeral = numeral
         self.behind = behind
-        """Where the mention before it ends."""
+        """The end of the mention before it."""
         self.text = numeral.string
         self.start, self.end = numeral.span()
         self.before = self.text[max(0, self.start - _LOOK) : self.start]
@@ -177,7 +177,7 @@ class _Context:
         self.words = self.before.rstrip(_BLANK).rsplit(None, 3)[-3:]
 
     def mention(self) -> Mention | None:
-        """The number with all that belongs to it; None where it is no answer."""
+        """Returns the number with its sign, unit and bound; None if it cannot be an answer."""
         value = self._value()
         if value is None or self._is_joined() or self._is_a_decade():
             return None
@@ -202,7 +202,7 @@ class _Context:
     # --- the number itself ---------------------------------------------------------------------------------
 
     def _value(self) -> tuple[int, int] | None:
-        """The number without sign as a fraction; moves the end behind a denominator."""
+        """Returns the unsigned number as a fraction; moves the end past a denominator."""
         digits, power = digits_of(self.numeral)
         whole, _, decimals = digits.partition(".")
         if len(digits) > _LONGEST or len(power) > len(str(_LONGEST)) + 1:
@@ -218,7 +218,7 @@ class _Context:
         return (mantissa * 10**exponent, 1) if exponent >= 0 else (mantissa, 10**-exponent)
 
     def _is_joined(self) -> bool:
-        """Whether what touches it makes it a part of something else."""
+        """Whether adjacent characters make it part of something else."""
         text, end = self.text, self.end
         if self.before.rstrip(" ")[-1:] in _JOINS and _JOINT.search(self.before):
             return True
@@ -242,7 +242,7 @@ class _Context:
     # --- what belongs to it --------------------------------------------------------------------------------
 
     def _take_words(self, parenthesis: re.Match[str] | None) -> Said | None:
-        """What the words after it say, brackets around it included; None where they make it a name."""
+        """Reads the unit words after it, and brackets around it; returns None if they make it a name."""
         next_words = following(self.text, self.end)
         if next_words is None:
             return None
@@ -260,9 +260,9 @@ class _Context:
         return unit_words
 
     def _is_of_accounts(self, parenthesis: re.Match[str], has_unit: bool) -> bool:
-        """Whether brackets around nothing but a number are the minus of accounts.
+        """Whether brackets around a number alone are an accounting minus.
 
-        They are not in "f(5)" and "five (5)", nor around another unit for the number before: "5 km (3 mi)".
+        They are not in "f(5)" and "five (5)", nor around a conversion of the number before: "5 km (3 mi)".
         """
         if parenthesis["around"] or (self.words and self.words[-1].strip("(,").lower() in _COUNT_WORDS):
             return False
@@ -270,7 +270,7 @@ class _Context:
         return not (has_unit and self.text[self.behind : bracket].isspace() and self.behind >= 0)
 
     def _take_sign(self) -> None:
-        """A currency in letters, and a minus that does not touch the number."""
+        """Reads a currency code, and a minus that does not touch the number."""
         before = self.before
         touching = before.rstrip(" \u00a0")[-1:]
         code = _CODE.search(before) if "A" <= touching <= "Z" else None
@@ -298,7 +298,7 @@ class _Context:
         return "<" if match["less"] else ">"
 
     def is_another(self, last: _Context) -> bool:
-        """Whether it is the other end of a range, or another choice, that begins with the mention before."""
+        """Whether it is the other end of a range, or an alternative, that begins with the mention before."""
         link = self.text[last.end : self.start].strip().lower()
         before = {last._word(1).lower(), last._word(2).lower()}
         if link == "to":
@@ -308,7 +308,7 @@ class _Context:
     # --- what it is called ---------------------------------------------------------------------------------
 
     def _word(self, nth: int) -> str:
-        """The last word before it, or with 2 the one before that; without what is around it."""
+        """Returns the nth word before it, from 1, without punctuation around it."""
         return self.words[-nth].strip("([\"'*_,;:.") if len(self.words) >= nth else ""
 
     def _next_word(self) -> str:
@@ -376,7 +376,7 @@ def _is_year(word: str) -> bool:
 
 
 def _currencies(word: str) -> list[Unit]:
-    """The currencies that a sign or a code can mean."""
+    """Returns the currencies that a sign or a code can mean."""
     return [
         meaning.unit
         for meaning in meanings(word)

@@ -1,8 +1,7 @@
-r"""How numbers are written, which number of a text is meant, and whether two are near: text to a numeral.
+r"""Finds numbers in text, the one that an answer states, and whether two numbers are close.
 
-Numbers are read as English writes them (`1,500.75`); words such as "million" and fractions such as `1/2` are
-not read here: see `quantities`. Nothing here imports more than the standard library, so that the scorers of
-`proctor.eval` and the graders share it.
+Reads numbers as in English (`1,500.75`). Words such as "million" and fractions such as `1/2` are read in
+`quantities.py`. Imports only the standard library, so that the scorers of `proctor.eval` load fast.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 Numeral = re.Match[str]
-"""Where a number stands, with the parts that are named in `_NUMBER`."""
+"""The match of a number, with the groups of `_NUMBER`."""
 Counts = Callable[[Numeral], bool]
-"""Whether a number can be meant at all."""
+"""Whether a number is a candidate at all."""
 
 # A letter or digit of an alphabet before a digit makes it part of a name (x2, COVID-19 has a hyphen between);
 # scripts without spaces put a number right after a character, so they are not in this set.
@@ -53,20 +52,20 @@ _find_first = re.compile(r"-?\d[\d,]*(?:\.\d+)?").search
 
 
 def numeric_match(predicted: str, expected: str, *, rel_tolerance: float = 0.01) -> float:
-    """1.0 when the first number of each text is nearly the same, else 0.0.
+    """Returns 1.0 if the first numbers of both texts are nearly the same, else 0.0.
 
-    A number is a run of digits and commas with perhaps a minus right before it and decimals after it. All
-    else is left out: currencies, percent signs, "million", brackets, `e3`. A year or the 10 of "10-K" is the
-    first number where it comes first, also inside `<think>`. `numeric_equal` is the strict one.
+    A number is a run of digits and commas, perhaps with a minus right before it and decimals after it.
+    Everything else is ignored: currencies, percent signs, "million", brackets, `e3`. A year or the 10 of
+    "10-K" counts if it comes first, also inside `<think>`. `numeric_equal` is strict.
 
     Args:
         predicted: the answer.
         expected: the right answer.
-        rel_tolerance: the share of the expected number by which the other may be off; where 0 is expected,
-            the difference itself.
+        rel_tolerance: the largest difference, as a share of the expected number; if that is 0, the
+            difference itself.
 
     Raises:
-        TypeError: one of them is no text.
+        TypeError: one of them is not a text.
     """
     try:
         got, expected_digits = _find_first(predicted), _find_first(expected)
@@ -79,13 +78,13 @@ def numeric_match(predicted: str, expected: str, *, rel_tolerance: float = 0.01)
 
 
 def first_digits(text: str) -> str | None:
-    """The number that `numeric_match` takes from a text, as `float` reads it, or None when it has none."""
+    """Returns the number that `numeric_match` takes from a text, as text for `float`; None if it has none."""
     match = _find_first(text)
     return None if match is None else match[0].replace(",", "")
 
 
 def not_text(predicted: object, expected: object) -> TypeError:
-    """The error for a scorer that was given something else than texts."""
+    """Returns the error for a scorer that is called with anything but texts."""
     name, value = ("expected", expected) if isinstance(predicted, str) else ("predicted", predicted)
     return TypeError(
         f"`{name}` is {value!r:.80}, {type(value).__name__}; a scorer compares texts, give a str."
@@ -96,19 +95,19 @@ def not_text(predicted: object, expected: object) -> TypeError:
 
 
 def is_near(got: str, expected_digits: str, tolerance: float, *, relative: bool = False) -> bool:
-    """Whether two numbers are at most a tolerance apart as they are written: 1.1 is within 0.1 of 1.
+    """Whether two numbers, as written, differ by at most a tolerance: 1.1 is within 0.1 of 1.
 
     Args:
-        got: a number as `float` reads it.
-        expected_digits: another one.
-        tolerance: meant as the shortest decimal that this float is.
-        relative: the tolerance is a share of the number `wanted`, where that is not 0.
+        got: a number as text for `float`.
+        expected_digits: the expected number, likewise.
+        tolerance: the largest difference, read as the shortest decimal of this float.
+        relative: whether the tolerance is a share of the expected number, if that is not 0.
     """
     number, right = float(got), float(expected_digits)
     apart = abs(number - right)
     limit = tolerance * abs(right) if relative else tolerance
     slack = 1e-14 * (abs(number) + abs(right) + limit) + 1e-300
-    if (right or not relative) and abs(apart - limit) > slack:  # binary fractions are as good
+    if (right or not relative) and abs(apart - limit) > slack:  # exact enough in binary
         return apart <= limit
     return _is_near_in_decimal(got, expected_digits, tolerance, relative)
 
@@ -130,34 +129,34 @@ def _is_near_in_decimal(got: str, expected_digits: str, tolerance: float, relati
 
 
 def stated(text: str) -> str | None:
-    r"""The number that a text gives as its answer, as `float` reads it, or None when it has none.
+    r"""Returns the number that a text gives as its answer, as text for `float`; None if it has none.
 
-    The first of these that there is:
+    The first of these that exists:
 
     1. the last number in the last `\boxed{…}`;
     2. the number after the last "answer is", "answer:" or "answer =";
-    3. the number after the last `=`, when all later numbers stand in brackets;
+    3. the number after the last `=`, if all later numbers are in brackets;
     4. the last number.
 
-    A minus sign counts where no letter, digit or closing bracket stands before it, so `3-15` has 3 and 15.
-    Currency and percent signs around a number are left out, and `1.5 × 10^3` is one number.
+    A minus sign counts unless a letter, digit or closing bracket precedes it, so `3-15` has 3 and 15.
+    Currency and percent signs around a number are ignored, and `1.5 × 10^3` is one number.
     """
     match = declared(text) or equated(text) or _last(numerals(text))
     return match and _value(match)
 
 
 def numerals(text: str) -> list[Numeral]:
-    """Every number of a text."""
+    """Returns every number of a text."""
     return list(_ANY.finditer(text))
 
 
 def declared(text: str, counts: Counts | None = None) -> Numeral | None:
-    r"""The number in the last `\boxed{…}`, else the one after the last "answer is"."""
+    r"""Returns the number in the last `\boxed{…}`, else the one after the last "answer is"."""
     return _boxed(text, counts) or _last(_ANSWER.finditer(text), counts)
 
 
 def equated(text: str) -> Numeral | None:
-    """The number after the last `=`, when all later numbers stand in brackets."""
+    """Returns the number after the last `=`, if all later numbers are in brackets."""
     match = _last(_EQUALS.finditer(text))
     if match is None or _ANY.search(_BRACKETED.sub(" ", text[match.end() :])):
         return None
@@ -185,7 +184,7 @@ def _last(numerals: Iterable[Numeral], counts: Counts | None = None) -> Numeral 
 
 
 def digits_of(match: Numeral) -> tuple[str, str]:
-    """The digits of a number with at most one point, and its power of ten as digits with a sign, or empty."""
+    """Returns the digits with at most one point, and the power of ten as signed digits; empty if none."""
     gap = match["gap"]
     digits = match["digits"].replace(gap, "") if gap else match["digits"]
     power = match["exponent"] or match["power"] or match["raised"]
@@ -193,7 +192,7 @@ def digits_of(match: Numeral) -> tuple[str, str]:
 
 
 def is_negative(match: Numeral) -> bool:
-    """Whether a minus stands before the digits, or between them and the currency sign."""
+    """Whether there is a minus before the digits, or between them and the currency sign."""
     return (match["sign"] or "+") in _MINUS or match["inner"] is not None
 
 

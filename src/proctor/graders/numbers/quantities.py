@@ -1,9 +1,9 @@
-"""Which number of an answer counts, and whether two numbers with their units are the same: strict and exact.
+"""Finds the quantity that an answer states, and compares quantities with their units, exactly.
 
-Heuristics for English. Of a number are read its sign (`-`, `−`, "minus", brackets as in accounts), scale
-words (`4.5B`, `4,500 million`, `12k`), powers (`1e3`, `1.5×10^3`), fractions (`1/2`) and its unit. `mentions`
-says which numbers are no answers. Values are fractions of whole numbers, so nothing is rounded. Nothing here
-imports more than the standard library.
+Heuristics for English. Reads the sign (`-`, `−`, "minus", accounting brackets), scale words (`4.5B`,
+`4,500 million`, `12k`), powers (`1e3`, `1.5×10^3`), fractions (`1/2`) and the unit. `mentions.py` says which
+numbers are not answers. Values are fractions of whole numbers, so nothing is rounded. Imports only the
+standard library.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from proctor.graders.numbers.numerals import declared, equated, not_text
 from proctor.graders.reasoning import without_thoughts
 
 TOLERANCE = 0.01
-"""The share of the expected number by which an answer may be off unless told otherwise."""
+"""The default tolerance, as a share of the expected number."""
 
 
 def numeric_equal(predicted: str, expected: str, *, rel_tolerance: float = TOLERANCE) -> float:
-    """1.0 when two texts state the same quantity, else 0.0: `$4.5B` is `4,500 million US dollars`.
+    """Returns 1.0 if two texts state the same quantity, else 0.0: `$4.5B` is `4,500 million US dollars`.
 
-    Which number of a text counts is described at `quantity_of`, when units agree at `same`. The comparison
-    is exact: with 1 %, 1.01 is near enough to 1 and 1.0100001 is not. Nothing but 0 is near 0.
+    `quantity_of` says which number of a text counts, and `same` when units agree. The comparison is exact:
+    with 1 %, 1.01 is close enough to 1 and 1.0100001 is not. Only 0 is close to 0.
 
     Args:
         predicted: the answer; one without a number that can be an answer scores 0.0.
         expected: the right answer; likewise.
-        rel_tolerance: the share of the expected number by which the other may be off: 0.01 for 1 %.
+        rel_tolerance: the largest difference, as a share of the expected number: 0.01 for 1 %.
 
     Raises:
-        TypeError: one of them is no text.
+        TypeError: one of them is not a text.
         ValueError: the tolerance is negative, infinite or NaN.
     """
     if not isinstance(predicted, str) or not isinstance(expected, str):
@@ -46,23 +46,24 @@ def numeric_equal(predicted: str, expected: str, *, rel_tolerance: float = TOLER
 
 
 def quantity_of(text: str, *, like: Mention | None = None) -> Mention | None:
-    r"""The quantity that a text states, or None when it has no number that can be an answer.
+    r"""Returns the quantity that a text states; None if it has no number that can be an answer.
 
-    `<think>` parts are left out. Then the first of these that there is:
+    Removes `<think>` parts. Then the first of these that exists:
 
     1. the last number in the last `\boxed{…}`;
     2. the number after the last "answer is", "answer:" or "answer =";
-    3. the number after the last `=`, when all later numbers stand in brackets, unless its unit cannot agree;
-    4. the last number that is not told in passing and whose unit agrees with that of `like` or is missing;
-    5. the last one that is told in passing, likewise;
+    3. the number after the last `=`, if all later numbers are in brackets, unless its unit disagrees;
+    4. the last number that is not mentioned in passing and whose unit agrees with that of `like` or is
+    missing;
+    5. the last one that is mentioned in passing, likewise;
     6. the last number.
 
-    A number without a unit is passed over beside one in another currency or measure of that kind: in "€5 for
-    7 people" the 7 is no answer to how many dollars.
+    A number without a unit is skipped if another number has a different unit of the expected kind: in "€5 for
+    7 people" the 7 does not answer how many dollars.
 
     Args:
         text: an answer.
-        like: what is expected. Its unit helps to choose; its value does not.
+        like: the expected quantity. Its unit helps to choose; its value does not.
     """
     text = without_thoughts(text)
     mentions = _without_choices(mentions_of(text))
@@ -83,7 +84,7 @@ def quantity_of(text: str, *, like: Mention | None = None) -> Mention | None:
 
 
 def _without_choices(mentions: list[Mention]) -> list[Mention]:
-    """The mentions that are neither ends of a range nor choices: not "4 to 5 million", but "25 % or 0.25"."""
+    """Returns the mentions that are neither ends of a range nor alternatives, unless these are equal."""
     open_ = {
         place
         for at in range(1, len(mentions))
@@ -96,7 +97,7 @@ def _without_choices(mentions: list[Mention]) -> list[Mention]:
 
 
 def _best(mentions: list[Mention], like: Mention | None) -> Mention:
-    """The last of those that fit best."""
+    """Returns the last of the best matches."""
     if like is None:
         return min(reversed(mentions), key=lambda mention: mention.aside)
     clash = any(_clashes(mention, like) for mention in mentions if not mention.aside)
@@ -111,14 +112,14 @@ def _best(mentions: list[Mention], like: Mention | None) -> Mention:
 
 
 def _clashes(mention: Mention, like: Mention) -> bool:
-    """Whether it has a unit that measures the same and is another: € and $, kg and lb."""
+    """Whether it has a different unit of the same family: € and $, kg and lb."""
     families = {reading.unit.family for reading in like.readings if reading.unit is not None}
     mine = {reading.unit.family for reading in mention.readings if reading.unit is not None}
     return bool(mine & families) and not units_agree(mention, like)
 
 
 def _is_share_of_plain(mention: Mention, like: Mention) -> bool:
-    """Whether it is a percentage where a plain number is expected, which it is only if nothing else is."""
+    """Whether it is a percentage although a plain number is expected."""
     plain = all(reading.unit is None for reading in like.readings)
     return plain and any(
         reading.unit is not None and reading.unit.family == "share" for reading in mention.readings
@@ -134,17 +135,17 @@ def units_agree(mention: Mention, other: Mention) -> bool:
 
 
 def same(got: Mention, expected: Mention, tolerance: tuple[int, int]) -> bool:
-    """Whether two quantities agree, units and all, in any of the ways in which they can be read.
+    """Whether two quantities with their units agree in any of their readings.
 
     Units of one kind are converted: kg and g, hours and minutes, % and basis points. Others do not agree: $
-    and €, kg and lb, months and days. A missing unit is taken for the other's, so that `4.5 billion` is
-    `$4.5B` and `5` is `5 kg`; but `%` is one hundredth, so `12.5 %` is 0.125 and not 12.5. A bound ("at
-    least 5") is the same as such a bound only.
+    and €, kg and lb, months and days. A missing unit matches any, so that `4.5 billion` is `$4.5B` and `5` is
+    `5 kg`; but `%` is one hundredth, so `12.5 %` is 0.125 and not 12.5. A bound ("at least 5") matches only
+    such a bound.
 
     Args:
         got: the answer's.
         expected: the expected one.
-        tolerance: the share of it by which the other may be off, as a fraction; see `share_of`.
+        tolerance: the largest difference, as a share of the expected value; see `share_of`.
     """
     return got.bound == expected.bound and any(
         _agree(mine, theirs) and _is_near(mine, theirs, tolerance)
@@ -168,7 +169,7 @@ def _is_near(got: Reading, expected: Reading, tolerance: tuple[int, int]) -> boo
 
 
 def _converted(reading: Reading, convert: bool) -> tuple[int, int]:
-    """The value in the unit that all of its kind are multiples of; shares always, others if asked for."""
+    """Returns the value in the base unit of its kind; converts shares always, others with `convert`."""
     unit = reading.unit
     if unit is None or not (convert or unit.family == "share"):
         return reading.numerator, reading.denominator
@@ -177,10 +178,10 @@ def _converted(reading: Reading, convert: bool) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def share_of(tolerance: float) -> tuple[int, int]:
-    """A tolerance as the decimal fraction that it is written as: 0.01 is one hundredth, exactly.
+    """Returns a tolerance as the exact fraction of its decimal: 0.01 is one hundredth.
 
     Raises:
-        ValueError: it is negative, infinite or NaN.
+        ValueError: the tolerance is negative, infinite or NaN.
     """
     if not (isfinite(tolerance) and tolerance >= 0):
         raise ValueError(f"`rel_tolerance` is {tolerance}; give a number of 0 or more, 0.01 for 1 %.")

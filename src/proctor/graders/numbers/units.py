@@ -1,4 +1,4 @@
-"""Words and signs beside a number: how many times it counts, and what it is a number of.
+"""Scale words and units after a number.
 
 English only. A letter can mean two things (`m` is million or metre), so a word has a list of meanings.
 """
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class Unit(NamedTuple):
-    """What a number is a number of. Two units are compared by their factors when they have one `kind`."""
+    """A unit. Two units of the same `kind` are compared by their factors."""
 
     family: str
     """What is measured: `money`, `share`, `mass` …"""
@@ -21,7 +21,7 @@ class Unit(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """What a word says of the number beside it: a power of ten, or a unit."""
+    """The meaning of a word beside a number: a power of ten, or a unit."""
 
     power: int = 0
     unit: Unit | None = None
@@ -64,7 +64,7 @@ _MONEY: Final = {
 }
 
 _CENTS: Final = {"cent cents": ("USD", "EUR", "CAD", "AUD", "NZD", "HKD", "SGD"), "penny pence": ("GBP",)}
-"""Hundredths, and of what they can be."""
+"""Words for hundredths, and the currencies that they can belong to."""
 
 _MEASURES: Final = """
 share share 1 x X × times fold
@@ -139,11 +139,11 @@ data byte 1000000 MB megabyte megabytes
 data byte 1000000000 GB gigabyte gigabytes
 data byte 1000000000000 TB terabyte terabytes
 """
-"""Family, kind, factor, and the words for it with `_` for a space."""
+"""Family, kind, factor, and words, with `_` for a space."""
 
 
 def _table() -> dict[str, tuple[Meaning, ...]]:
-    """Every word with what it can mean; scales come first."""
+    """Returns every word with its meanings; scales come first."""
     table: dict[str, tuple[Meaning, ...]] = {}
 
     def add(words: list[str], meaning: Meaning) -> None:
@@ -171,7 +171,7 @@ _LONG: Final = 3
 
 
 def meanings(word: str) -> tuple[Meaning, ...]:
-    """What a word or sign can mean; nothing for one that is unknown.
+    """Returns the meanings of a word or sign; empty if it is unknown.
 
     Words of more than three letters may be written with capitals; shorter ones are symbols and may not.
     """
@@ -184,14 +184,14 @@ WORD: Final = re.compile(
     r"[*_]{0,3}(?P<gap>[ \t\u00a0\u2009\u202f-]?)\\?"
     r"(?P<word>[%％‰×]|°[CF]?|[A-Z]{0,2}\$|(?:JP|CN)?¥|[€£₹₩₽₺₪]|[A-Za-zµμ]+(?:[./][A-Za-z]+)*[²³]?\.?)"
 )
-"""A word or sign right after a number: group `gap` is what stands between, `word` is it."""
+"""A word or sign right after a number: the group `gap` is the text between, and `word` is the word."""
 _SECOND: Final = re.compile(r"[ -]([A-Za-z]+)")
 Said = tuple[tuple[Meaning, ...], ...]
 """The meanings of up to two words after a number: a scale and a unit, or one of them."""
 
 
 def following(text: str, at: int) -> tuple[Said, int] | None:
-    """What the words after a number say of it, and where they end; None where they make it a name."""
+    """Reads the words after a number; returns their meanings and end, or None if they make it a name."""
     meanings_here, end = _read_word(text, at)
     if meanings_here is None:
         return None
@@ -206,7 +206,7 @@ def following(text: str, at: int) -> tuple[Said, int] | None:
 
 
 def _read_word(text: str, at: int) -> tuple[tuple[Meaning, ...] | None, int]:
-    """The meanings of the word or two that follow; none for unknown ones, None for letters that join."""
+    """Returns the meanings of the next one or two words; empty if unknown, None for adjoining letters."""
     match = WORD.match(text, at)
     if match is None:
         is_joined = text[at : at + 1].isalnum() or text[at : at + 1] == "_"
@@ -229,5 +229,5 @@ def _read_word(text: str, at: int) -> tuple[tuple[Meaning, ...] | None, int]:
 
 
 def _is_of_spaceless(character: str) -> bool:
-    """Whether a letter is of a script that puts no space between a number and the next word."""
+    """Whether a letter is of a script without a space between a number and the next word."""
     return character >= "\u0e00"

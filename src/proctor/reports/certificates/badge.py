@@ -1,7 +1,7 @@
-"""A short text to a badge: an SVG of one line, as wide as its text. Pure.
+"""Draws badges: SVG images of one line of text, as wide as the text. Pure.
 
-Texts are measured by a table of glyph widths, escaped, and without what XML or a reader's eye cannot take.
-There is no script and no font in it, and nothing is fetched.
+The width of a text comes from a table of glyph widths. Texts are escaped, invisible characters removed.
+A badge has no script and no font, and loads nothing.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from proctor.safe_text import markdown_text, one_line
 
 _FONT_PX = 11
 _GAP = 7
-"""Between a text and the end of its field, in pixels."""
+"""Padding on both sides of a text, in pixels."""
 _ROUND = 3
 _MAX_LENGTHS = {"label": 40, "message": 200}
-"""Letters; a longer text loses its end. The title has it whole up to `_TITLE` letters."""
+"""Maximum number of characters; longer texts are cut. The title has up to `_MAX_TITLE_LENGTH`."""
 _MAX_TITLE_LENGTH = 400
 
 _LABEL_FILL = "#3a3f45"
 _FILLS = ((0.9, "#1a6b3a"), (0.75, "#55650f"), (0.5, "#8a5700"), (0.0, "#a2372b"))
 """The fill of a pass rate: green, olive, amber and red."""
 MEANING = "The colour is that of the pass rate: green from 90 %, olive from 75 %, amber from 50 %, red below."
-"""What the fill of a pass rate says."""
+"""Explains the colour of a badge."""
 _GREY_FILL = "#5d6167"
 
 _WIDTHS = dict(
@@ -46,9 +46,9 @@ _WIDTHS = dict(
         strict=True,
     )
 )
-"""How wide a letter of Verdana is, in hundredths of its size; those of DejaVu Sans are nearly the same."""
+"""Glyph widths of Verdana, in hundredths of the font size; those of DejaVu Sans are nearly the same."""
 _OTHER, _WIDE = 70, 105
-"""Letters that the table lacks: those of alphabets, and those that fill a square, as in Chinese."""
+"""Widths of characters that are not in the table: of alphabets, and of East Asian scripts."""
 
 
 class Badge(Struct, frozen=True, kw_only=True):
@@ -61,15 +61,15 @@ class Badge(Struct, frozen=True, kw_only=True):
     rate: float | None = None
     """The pass rate, which gives the colour; None for grey."""
     grey: str = ""
-    """A sentence that says why it is grey."""
+    """Why the badge is grey, as a sentence."""
     title: str = ""
     """The tooltip and the text for screen readers; the SVG adds the meaning of its colour."""
     link: str | None = None
-    """Where a click leads: an address of http or https, or a path."""
+    """The link target: an http or https URL, or a path."""
 
 
 def svg(badge: Badge) -> str:
-    """The badge; the same badge gives the same text."""
+    """Returns the badge as SVG; equal badges give equal text."""
     label, message = (
         _shorten(text, side) for text, side in ((badge.label, "label"), (badge.message, "message"))
     )
@@ -97,9 +97,9 @@ def svg(badge: Badge) -> str:
 
 
 def fill_of(rate: float | None) -> str:
-    """The colour behind a pass rate; white on it has a contrast of 4.5 or more.
+    """Returns the background colour for a pass rate; white text on it has a contrast of at least 4.5.
 
-    The contrast that WCAG 2.2 wants of text, https://www.w3.org/TR/WCAG22/#contrast-minimum.
+    That is the minimum of WCAG 2.2, https://www.w3.org/TR/WCAG22/#contrast-minimum.
     """
     if rate is None:
         return _GREY_FILL
@@ -107,11 +107,11 @@ def fill_of(rate: float | None) -> str:
 
 
 def picture(badge: Badge, path: str) -> str:
-    """The badge in Markdown: an image that links where the badge does, as links within an image are dead.
+    """Returns the badge as a Markdown image with a link; links inside the SVG do not work there.
 
     Args:
         badge: the badge.
-        path: where its SVG is, as seen from the Markdown.
+        path: the path of its SVG, relative to the Markdown file.
     """
     image = f"![{escaped(badge.title or badge.message)}]({_address(path)})"
     return image if badge.link is None else f"[{image}]({_address(badge.link)})"
@@ -127,7 +127,7 @@ def _address(address: str) -> str:
 
 
 def width_of(text: str) -> float:
-    """How wide a text is in pixels, as it is drawn."""
+    """Returns the width of a text as drawn, in pixels."""
     return sum(_hundredths(letter) for letter in text) * _FONT_PX / 100
 
 
@@ -153,7 +153,7 @@ def _right_side(left_width: int, right_width: int) -> str:
 
 
 def _text(text: str, x: int) -> str:
-    # The length is given too: a reader's own font may be wider than the table's.
+    # `textLength` fixes the width: another font may be wider than the one of the table.
     length = f'textLength="{_pixels(text)}" lengthAdjust="spacingAndGlyphs"'
     return f'<text x="{x}" y="14" {length}>{escape(text)}</text>'
 

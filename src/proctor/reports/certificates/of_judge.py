@@ -1,4 +1,4 @@
-"""Calibrations to text, JSON, Markdown and a drawing, and to the lines beside the numbers of a run. Pure."""
+"""Renders calibrations of judges as text, JSON, Markdown and a chart, and as notes on a run. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from proctor.safe_text import markdown_text, one_line
 from proctor.verdicts import Tally
 
 FEW = 20
-"""Fewer labels of a kind than this say little, and a note says so."""
+"""With fewer labels of a kind, a note warns that they say little."""
 
 
 # --- one calibration in a sentence -------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def _share_text(share: Share) -> str:
     return f"{share.hits:,} of {counted(share.of, 'answer')} ({percent(share.value)}, {interval(share.ci95)})"
 
 
-# --- beside the numbers of a run ---------------------------------------------------------------------------
+# --- notes on a run ----------------------------------------------------------------------------------------
 
 
 class RunJudge(Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class RunJudge(Struct, frozen=True, kw_only=True):
     other_prompts: bool = False
     """Whether the run used prompts that the calibration does not cover."""
     people_pass: Estimate | None = None
-    """The share of answers that people would pass, of those that this judge decided alone."""
+    """The estimated share of answers that people would pass; None unless this judge decided all of them."""
 
 
 def run_judges(run: Run, tally: Tally, calibrations: Iterable[Calibration]) -> list[RunJudge]:
@@ -81,7 +81,7 @@ def run_judges(run: Run, tally: Tally, calibrations: Iterable[Calibration]) -> l
     Args:
         run: the run.
         tally: its numbers.
-        calibrations: those of its judges, each under its name in the run.
+        calibrations: the calibrations of its judges, named as in the run.
     """
     return [
         judge
@@ -97,8 +97,8 @@ def judges_known(
     """Returns the judges that judged in a run, by name.
 
     Args:
-        prompts: the digests of each judge's prompts, by its name.
-        calibrations: those of any of them, each under its name in the run.
+        prompts: the digests of the prompts, by the name of the judge.
+        calibrations: the calibrations of the judges, named as in the run.
     """
     by_name = {calibration.name: calibration for calibration in calibrations}
     return [
@@ -112,7 +112,7 @@ def judges_known(
 
 
 def _people_pass(run: Run, tally: Tally, calibration: Calibration) -> Estimate | None:
-    """The corrected pass rate of a run that one judge, asked once an answer, decided alone."""
+    """Returns the corrected pass rate of a run that a single judge decided with one vote per answer."""
     alone, counts = tally.judging.alone, tally.all
     measured_count = alone.passed + alone.failed
     by_one = len(tally.judging.prompts) == 1 and run.settings.judge_repeats == 1
@@ -153,7 +153,7 @@ def _join_judges(names: Sequence[str]) -> str:
 
 
 def judge_row(judge: RunJudge) -> dict[str, Any]:
-    """The same as plain data."""
+    """Returns the judge and its calibration as plain data."""
     return {
         "judge": judge.name,
         "calibration": None if judge.found is None else row(judge.found),
@@ -263,11 +263,11 @@ def notes(calibration: Calibration) -> Iterator[str]:
         yield "Note: it is not shown to be better than a coin, so no pass rate can be corrected by it."
 
 
-# --- data, Markdown, drawing -------------------------------------------------------------------------------
+# --- data, Markdown, chart ---------------------------------------------------------------------------------
 
 
 def row(calibration: Calibration) -> dict[str, Any]:
-    """A calibration as plain data."""
+    """Returns a calibration as plain data."""
     return {
         "judge": calibration.name,
         "judge_digest": calibration.judge,
@@ -331,7 +331,7 @@ def markdown(calibration: Calibration) -> str:
 
 
 def chart(calibration: Calibration) -> Chart:
-    """A dot for each share, on a line for its interval."""
+    """Returns a chart with a dot for each share and a line for its interval."""
     dots = []
     for name, share in measures(calibration):
         low, high = share.ci95 or (None, None)

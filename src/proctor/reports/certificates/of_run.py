@@ -1,4 +1,4 @@
-"""The certificate of a run: as text, as plain data, as Markdown and as a badge. Pure."""
+"""Renders the certificate of a run as text, plain data, Markdown and a badge. Pure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from proctor.reports.formatting import AXIS_HEAD, drawn, interval, percent, utc
 from proctor.safe_text import one_line
 
 VERSION = 1
-"""Of the fields of `data`."""
+"""The version of the fields of `data`."""
 _MAX_NAME_LENGTH = 32
-"""Letters of a suite's name on a badge."""
+"""Maximum length of a suite's name on a badge."""
 
 
 class Certified(Struct, frozen=True, kw_only=True):
@@ -30,30 +30,30 @@ class Certified(Struct, frozen=True, kw_only=True):
     measured: Measured
     word: Word
     forced: tuple[Hindrance, ...] = ()
-    """Objections that were overruled."""
+    """Objections that were overruled with `--force`."""
     standing: Standing
     signers: tuple[tuple[str, str | None], ...]
     """The fingerprint of each key that signed, with its name if it is trusted."""
     graded_again: int
     recounted: dict[str, int]
-    """How many scores were counted as they stand, by grader."""
+    """The number of scores that were counted without grading again, by grader."""
     unverified: tuple[str, ...]
     conditions: tuple[Condition, ...] = ()
     judges: tuple[RunJudge, ...] = ()
     """The judges of the run."""
     looks: int | None
-    """The number of holdout accesses until now; None if no store records them."""
+    """The number of holdout accesses so far; None if no store records them."""
     imported: Standing | None
     bundle: str | None
-    """Its file name; None where it was not kept."""
+    """The file name of the bundle; None if it was not kept."""
     envelope: str
-    """The SHA-256 of its envelope, as 64 hexadecimal digits."""
+    """The SHA-256 of the bundle's envelope, as 64 hexadecimal digits."""
     proctor: str
-    """The version that checked it."""
+    """The version of Proctor that checked it."""
 
     @property
     def claim(self) -> Claim:
-        """The number that is certified."""
+        """The certified numbers."""
         return self.statement.claim
 
 
@@ -76,11 +76,11 @@ def lines(certificate: Certified) -> Iterator[str]:
 
 
 def _sentences(certificate: Certified, describe_key: Callable[[str], str]) -> Iterator[str]:
-    """Yields what the number is worth, one fact a sentence.
+    """Yields one sentence for each fact that supports or limits the number.
 
     Args:
         certificate: the certificate.
-        describe_key: describes a trusted key, given the name that it has here.
+        describe_key: describes a trusted key, given its local name.
     """
     statement = certificate.statement
     yield f"{certificate.word.capitalize()}: {_derivation_text(certificate)}."
@@ -127,7 +127,7 @@ def _trusted_name(name: str) -> str:
 
 
 def _anonymous_name(_name: str) -> str:
-    """Returns a description without the user's own name for the key, which says nothing to others."""
+    """Describes a trusted key without its local name, which means nothing to others."""
     return "trusted by whoever wrote this"
 
 
@@ -185,9 +185,9 @@ def markdown(certificate: Certified, badge: str | None, bundle: str | None) -> I
     """Yields a section for a README.
 
     Args:
-        certificate: the run with its verified number.
+        certificate: the certificate.
         badge: the Markdown of its badge, if there is one.
-        bundle: where its bundle is, as seen from the Markdown.
+        bundle: the path of its bundle, relative to the Markdown file.
     """
     statement, claim = certificate.statement, certificate.claim
     yield f"# {escaped(_title(certificate))} on {escaped(statement.target.name)}\n\n"
@@ -210,7 +210,7 @@ def markdown(certificate: Certified, badge: str | None, bundle: str | None) -> I
 
 
 def badge_of(certificate: Certified, link: str | None) -> Badge:
-    """Returns a badge with the rate, its word, the number of cases and the interval."""
+    """Returns a badge with the pass rate, how far it is verified, the number of cases and the interval."""
     message = message_of(certificate)
     rate = certificate.claim.pass_rate
     grey = why_grey(certificate.word, rate, forced=bool(certificate.forced))
@@ -226,7 +226,7 @@ def badge_of(certificate: Certified, link: str | None) -> Badge:
 
 
 def why_grey(word: str, rate: float | None, *, forced: bool) -> str:
-    """Why a badge has no colour, as a sentence; empty where it has the colour of its rate."""
+    """Returns why a badge is grey, as a sentence; empty if it has the colour of its pass rate."""
     if forced:
         return "Grey: the certificate was forced."
     if rate is None:
@@ -261,7 +261,7 @@ def _title(certificate: Certified) -> str:
 
 
 def _code(text: str) -> str:
-    """Text inside a code span, which a backtick would end."""
+    """Replaces backticks, which would end a code span."""
     return one_line(text).replace("`", "'")
 
 

@@ -1,4 +1,4 @@
-"""The results of a target's 14 checks as text, plain data, Markdown and a badge. Pure."""
+"""Renders the results of a target's 14 checks as text, plain data, Markdown and a badge. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from proctor.reports.formatting import cost, interval, milliseconds, percent, ut
 from proctor.safe_text import cut, one_line
 
 VERSION = 1
-"""Of the fields of `data`."""
+"""The version of the fields of `data`."""
 _MAX_REASON_LENGTH = 110
 _MAX_NAMED_CHECKS = 3
 """At most this many failed checks are named in the badge's title."""
@@ -29,7 +29,7 @@ class CheckedTarget(Struct, frozen=True, kw_only=True):
     found: Conformance
     seed: int
     longest_s: float
-    """The longest mean latency that passes."""
+    """The maximum mean latency that passes."""
     at: datetime
     proctor: str
     """The version of Proctor that made the calls."""
@@ -41,7 +41,7 @@ class CheckedTarget(Struct, frozen=True, kw_only=True):
 
     @property
     def cost_usd(self) -> float | None:
-        """What all answers cost; None as soon as one price is unknown."""
+        """The cost of all answers; None if any price is unknown."""
         costs = [reply.cost_usd for reply in _replies(self.found) if reply.text is not None]
         return None if None in costs else sum(filter(None, costs))
 
@@ -150,7 +150,7 @@ def markdown(report: CheckedTarget, badge: str | None) -> Iterator[str]:
 
 
 def badge_of(report: CheckedTarget, link: str | None) -> Badge:
-    """Its badge: how many of the checks passed."""
+    """Returns a badge with the number of passed checks."""
     conformance = report.found
     word = (
         "certified"

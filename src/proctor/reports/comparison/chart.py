@@ -1,4 +1,4 @@
-"""Comparisons to a picture: a dot for each difference on a band for its interval, around zero. Pure."""
+"""Draws comparisons as a chart: a dot for each difference with its interval, around zero. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from proctor.reports.comparison.text import Compared
 from proctor.safe_text import one_line
 
 _MAX_PARTS = 40
-"""At most this many parts are drawn, the largest."""
+"""At most this many parts are drawn, the largest ones."""
 
 
 def chart_of(report: Compared) -> Chart:
-    """The differences of all, of each split and of each part; of several runs each one's to the first.
+    """Returns the chart of two runs, whole and by part; of several runs, of each against the first.
 
     Raises:
         ValueError: nothing was measured.

@@ -1,6 +1,6 @@
-"""Comparisons to one JSON object. Pure.
+"""Renders comparisons as one JSON object. Pure.
 
-Differences, rates and their intervals are shares of 1.
+Differences, rates and their intervals are fractions of 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from proctor.reports.runs.serialize import counts_row
 
 
 def render(report: Compared) -> str:
-    """The runs, every comparison of two of them, and what the gate says."""
+    """Returns the runs, every comparison of two of them, and the result of the gate."""
     ranking = report.ranking
     first = report.comparisons[0]
     runs = (
@@ -62,7 +62,7 @@ def _run_row(run: Run) -> dict[str, Any]:
 
 
 def _comparison_row(comparison: Comparison, *, whole: bool) -> dict[str, Any]:
-    """One comparison; of several runs without its parts and its cases."""
+    """Returns one comparison; parts and cases only with `whole`."""
     row = {
         "baseline": comparison.baseline.id,
         "candidate": comparison.candidate.id,

@@ -1,4 +1,4 @@
-"""Comparisons to Markdown, for a pull request. Pure."""
+"""Renders comparisons as Markdown, for a pull request. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIGNS = {ExitCode.OK: "✅", ExitCode.FAILED: "❌"}
 
 
 def render(report: Compared, flips: int = 50) -> Iterator[str]:
-    """The verdict first, then the numbers, then what flipped."""
+    """Yields the verdict, the numbers, and the cases that flipped."""
     if report.rule is not None:
         for comparison in report.gated:
             sign = _SIGNS.get(exit_code(comparison, report.rule), "⚠️")

@@ -1,4 +1,4 @@
-"""Comparisons in words: what is shown in one sentence, whether a gate held, and what was left out. Pure."""
+"""Comparisons in sentences: the verdict, the gate, and what was left out. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_NAMED_CASES = 5
 
 
 def verdict(comparison: Comparison) -> str:
-    """Returns what the comparison shows, in plain words and never more than that."""
+    """Returns the verdict in one sentence, which claims no more than the numbers show."""
     whole = comparison.whole
     if whole.value is None or whole.ci95 is None:
         return _empty_verdict(comparison)
@@ -94,7 +94,7 @@ def _between(low: float, high: float) -> str:
 
 
 def span(bounds: Interval | None) -> str:
-    """An interval in percentage points, as `+2.1 to +18.0pp`."""
+    """Formats an interval in percentage points, as `+2.1 to +18.0pp`."""
     return NONE if bounds is None else f"{points(bounds[0])[:-2]} to {points(bounds[1])}"
 
 
@@ -102,7 +102,7 @@ def span(bounds: Interval | None) -> str:
 
 
 def gate(comparison: Comparison, rule: Rule) -> str:
-    """Whether the gate held, with the numbers that decided it."""
+    """Returns whether the gate held, with the numbers that decided it."""
     code, ci95 = exit_code(comparison, rule), comparison.whole.ci95
     if code is ExitCode.NOTHING_SELECTED:
         return "The gate did not hold: nothing matched."
@@ -133,7 +133,7 @@ def _gate_objections(comparison: Comparison, rule: Rule) -> Iterator[str]:
 
 
 def _left_out(unpaired: Paired) -> Iterator[str]:
-    """How many cases and trials have no partner, each as a clause."""
+    """Yields a clause for each kind of case or trial that only one run has."""
     for count, what, name in (
         (len(unpaired.only_baseline), "case", "baseline"),
         (len(unpaired.only_candidate), "case", "candidate"),
@@ -145,7 +145,7 @@ def _left_out(unpaired: Paired) -> Iterator[str]:
 
 
 def unfinished(comparison: Comparison) -> Iterator[str]:
-    """Which run is not finished, each as a clause."""
+    """Yields a clause for each run that is not finished."""
     for name, is_finished, missing, run in (
         ("baseline", comparison.baseline_finished, comparison.baseline_missing, comparison.baseline),
         ("candidate", comparison.candidate_finished, comparison.candidate_missing, comparison.candidate),
@@ -154,11 +154,11 @@ def unfinished(comparison: Comparison) -> Iterator[str]:
             yield f"the {name} is not finished: {missing:,} of {run.planned:,} trials are missing"
 
 
-# --- what is beside the numbers ----------------------------------------------------------------------------
+# --- remarks -----------------------------------------------------------------------------------------------
 
 
 def remarks(comparison: Comparison) -> Iterator[str]:
-    """Sentences on what is in no number: pairs not measured, cases and trials without a partner."""
+    """Yields sentences on what the numbers leave out: unmeasured pairs, and unmatched cases and trials."""
     if comparison.not_measured:
         count = len(comparison.not_measured)
         names = listed([_not_measured(pair) for pair in comparison.not_measured], _MAX_NAMED_CASES)
@@ -189,14 +189,14 @@ def _not_measured(pair: NotMeasured) -> str:
 
 
 def _why(other: Run) -> str:
-    """Why the other run may not have them."""
+    """Returns a clause on the other run's selection, which may explain missing cases; empty without one."""
     if other.settings.selection == Selection():
         return ""
     return f", as the other run selected {selected(other.settings.selection)}"
 
 
 def selected(selection: Selection) -> str:
-    """A selection as its flags."""
+    """Returns the command-line flags of a selection."""
     flags = [] if selection.split == "all" else [f"--split {selection.split}"]
     for flag, values in (
         ("--tag", selection.tags),
@@ -211,18 +211,18 @@ def selected(selection: Selection) -> str:
 
 
 def name_of(pair: Flip | NotMeasured) -> str:
-    """The case's id, with the number of the repeat where it is not the first."""
+    """Returns the id of a case, with the number of the repeat unless it is the first."""
     return one_line(trial_name(pair.case, pair.repeat))
 
 
 def called(run: Run) -> str:
-    """A run in a line: its suite, its target, its id and its tags."""
+    """Returns the suite, target, id and tags of a run in one line."""
     tags = f" [{', '.join(run.tags)}]" if run.tags else ""
     return one_line(f"{run.suite.title} on {run.target.name} · {run.id}{tags}")
 
 
 def look(looks: int | None) -> Iterator[str]:
-    """Which look at the holdout this was, where it is not the first."""
+    """Yields a sentence on the number of holdout accesses, if there was more than one."""
     if looks is not None and looks > 1:
         yield f"Look {looks:,} at this holdout."
 

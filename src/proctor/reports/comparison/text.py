@@ -1,4 +1,4 @@
-"""Comparisons to the text that a terminal shows. Pure."""
+"""Renders comparisons as text for a terminal. Pure."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ from proctor.safe_text import columns, one_line, padded
 from proctor.verdicts import worst
 
 ADJUSTED = "p of a split and of a part is adjusted by Holm's method among its like; intervals are not."
-"""What stands below the table of differences."""
+"""The note below the table of differences."""
 _MAX_NAME_LENGTH = 40
-"""The most characters of a name in that table."""
+"""Maximum length of a name in that table."""
 _HALF_WIDTH = 12
-"""Columns on each side of zero on which a difference is drawn."""
+"""Width of the axis of a difference on each side of zero, in columns."""
 
 
 class Compared(Struct, frozen=True, kw_only=True):
-    """A comparison of two or more runs, as its reports get it."""
+    """A comparison of two or more runs."""
 
     comparisons: tuple[Comparison, ...]
-    """The one of two runs; of several, each run with each later one."""
+    """One comparison for two runs; for several, each run with each later one."""
     ranking: Ranking | None = None
-    """Of several runs; None for two."""
+    """The ranking of several runs; None for two."""
     rule: Rule | None = None
     """The rule of the gate; None without one."""
     looks: int | None = None
     """The number of holdout accesses, this one included; None if nothing of the holdout is shown."""
     judges: tuple[str, ...] = ()
-    """The calibrations of these runs' judges, in sentences."""
+    """What is known of the judges, in sentences."""
 
     @property
     def shows_rates(self) -> bool:
-        """Whether any pass rate is in it."""
+        """Whether it contains pass rates."""
         return self.ranking is not None or bool(self.comparisons[0].whole.pairs)
 
     @property
     def gated(self) -> tuple[Comparison, ...]:
-        """The comparisons with the first run: the baseline of a gate."""
+        """The comparisons with the first run, which is the baseline of a gate."""
         return self.comparisons[: 1 if self.ranking is None else len(self.ranking.runs) - 1]
 
     @property
@@ -69,12 +69,12 @@ class Compared(Struct, frozen=True, kw_only=True):
 
     @property
     def warnings(self) -> list[str]:
-        """Why runs may not be comparable, and whether too few cases decide, each sentence once."""
+        """Reasons why runs may not be comparable, and too few cases, each sentence once."""
         warnings = dict.fromkeys(line for comparison in self.gated for line in comparison.warnings)
         return [*warnings, *filter(None, [self._too_few_cases()])]
 
     def _too_few_cases(self) -> str | None:
-        """Of two runs without a gate, the sentence on their difference says what so many cases can show."""
+        """Returns a warning about too few cases; None for two runs without a gate, whose verdict says it."""
         if self.rule is None and self.ranking is None:
             return None
         unclear = [
@@ -139,7 +139,7 @@ def _side(name: str, side: Side, whole: Difference) -> str:
 
 
 def _differences(comparison: Comparison) -> Iterator[str]:
-    """A row for the whole and each part: its flips, and its difference as a dot on a band around zero."""
+    """Yields a row for the whole and for each part: its flips, and its difference with a drawing."""
     rows: list[tuple[str, Difference | None]] = [("all", comparison.whole)]
     rows += [(f"  {_short(part.name)}", part.difference) for part in comparison.splits]
     if comparison.parts:
@@ -156,7 +156,7 @@ def _differences(comparison: Comparison) -> Iterator[str]:
 
 
 def _short(name: str) -> str:
-    """A name on one line that leaves room for the numbers beside it; a long one loses its middle."""
+    """Returns a name on one line; the middle of a long one is cut."""
     line = one_line(name)
     return (
         line
@@ -175,13 +175,13 @@ def _row(difference: Difference, reach: float) -> str:
 
 
 def _reach(rows: Sequence[Difference]) -> float:
-    """How far the axis goes from zero, in percentage points: to the furthest end, rounded up."""
+    """Returns the limit of the axis in percentage points: the largest bound, rounded up."""
     furthest = max((abs(end) * 100 for row in rows for end in row.ci95 or ()), default=0.0)
     return next((step for step in (5, 10, 20, 30, 50, 75) if furthest <= step), 100)
 
 
 def _around_zero(difference: Difference, reach: float) -> str:
-    """A dot for the difference on a band for its interval, on an axis with zero in its middle."""
+    """Draws a dot for the difference on a band for its interval, around zero."""
     if difference.value is None or difference.ci95 is None:
         return " " * (2 * _HALF_WIDTH + 1)
     low, at, high = (
@@ -195,7 +195,7 @@ def _around_zero(difference: Difference, reach: float) -> str:
 
 
 def measures(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Scores, latency and cost, where there is something to tell: the name of each, and its numbers."""
+    """Yields the names and numbers of score, latency and cost, as far as they were measured."""
     for name, measure, unit, statistic in (
         ("score", comparison.score, _plain, "mean"),
         ("latency", comparison.latency_ms, milliseconds, "median"),
@@ -210,7 +210,7 @@ def _plain(value: float | None) -> str:
 
 
 def _measure_text(measure: Measure, unit: Callable[[float | None], str], statistic: str) -> str:
-    """Both means, and by how much the cases differ: by the mean or the median."""
+    """Returns both means, and the mean or median difference with its interval."""
     value, bounds = (
         (measure.difference, measure.ci95) if statistic == "mean" else (measure.median, measure.median_ci95)
     )
@@ -224,7 +224,7 @@ def _measure_text(measure: Measure, unit: Callable[[float | None], str], statist
 
 
 def _signed_text(value: float, unit: Callable[[float | None], str]) -> str:
-    """A difference in its unit, with its sign."""
+    """Formats a difference in its unit, with its sign."""
     text = unit(abs(value))
     return text if not value else f"{'-' if value < 0 else '+'}{text}"
 
@@ -253,7 +253,7 @@ def _ranking_lines(ranking: Ranking) -> Iterator[str]:
 
 
 def ranked(ranking: Ranking) -> Iterator[str]:
-    """What the ranks mean, and what the runs do not have in common."""
+    """Yields notes on the ranks, and on what the runs do not have in common."""
     count = len(ranking.comparisons)
     distinct = sum(comparison.whole.shows in ("better", "worse") for comparison in ranking.comparisons)
     yield (

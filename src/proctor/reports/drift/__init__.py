@@ -1,4 +1,4 @@
 """Drift of a target over time as text, Markdown, JSON and a chart.
 
-In: what the detector found. Out: text. Start with `text.py`.
+In: the result of the drift detector. Out: text. Start with `text.py`.
 """

@@ -1,4 +1,4 @@
-"""The drift of a target as a chart. Pure."""
+"""Draws the drift of a target as a chart. Pure."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _TIMES = (
     | dict.fromkeys(("hours", "minutes"), "%H:%M")
     | {"seconds": "%H:%M:%S"}
 )
-"""Ticks on a day, in 24 hours; months and years are written out."""
+"""Tick formats for days and times of day; Vega-Lite formats months and years."""
 _MAX_POINTS = 60
-"""Up to this many runs are drawn with a point each."""
+"""Up to this many runs, each has a point."""
 
 
 def chart(report: Drifted) -> Chart:
-    """The share that passed with its interval, the shares of identical answers, and what changed when."""
+    """Returns a chart of the pass rate with its interval, the identical answers, and the changes."""
     drift, run = report.drift, report.last
     rows = [row for step in drift.steps for row in _rows(step)]
     x = {"field": "at", "type": "temporal", "title": "UTC", "scale": {"type": "utc"}}
@@ -76,12 +76,12 @@ def _share(field: str) -> dict[str, Any]:
 
 
 def _stroke_dash() -> dict[str, Any]:
-    """Returns a dash that keeps both of two equal lines visible."""
+    """Returns a dash that keeps two equal lines visible."""
     return {"condition": {"test": f"datum.series == '{_BEFORE}'", "value": [6, 6]}, "value": [1, 0]}
 
 
 def _levels() -> Iterator[dict[str, Any]]:
-    """The shares of identical answers from which on a target is stable or to be watched."""
+    """Yields the layers of the thresholds `stable` and `watch`."""
     data = {"values": [{"share": STABLE, "name": "stable"}, {"share": WATCH, "name": "watch"}]}
     rule = {"type": "rule", "strokeDash": [4, 4], "color": _GREY}
     text = {"type": "text", "align": "left", "dx": 4, "fontSize": 11, "color": _GREY}
@@ -99,7 +99,7 @@ def _marks(drift: Drift) -> Iterator[tuple[datetime, str]]:
 
 
 def _mark_layers(mark: dict[str, str], place: int, x: dict[str, Any], *, late: bool) -> list[dict[str, Any]]:
-    """A line from top to bottom, and its text on the side with more room; each text has its own height."""
+    """Returns a vertical line with its label on the side with more room; each label has its own height."""
     data = {"values": [mark]}
     placement = {"align": "right", "dx": -5} if late else {"align": "left", "dx": 5}
     words = {"type": "text", "fontSize": 11, "limit": 250, **placement}

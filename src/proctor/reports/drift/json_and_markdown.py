@@ -1,4 +1,4 @@
-"""The drift of a target as JSON and as Markdown. Pure."""
+"""Renders the drift of a target as JSON and Markdown. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from proctor.safe_text import markdown_text
 
 
 def data(report: Drifted) -> dict[str, Any]:
-    """Returns everything as plain data; shares are from 0 to 1, times ISO 8601 in UTC."""
+    """Returns everything as plain data; rates are fractions of 1, times ISO 8601 in UTC."""
     drift, run = report.drift, report.last
     lowest = drift.last.lowest
     return {
@@ -113,7 +113,7 @@ def _change_row(drift: Drift, change: Changed) -> dict[str, Any]:
 
 
 def markdown(report: Drifted) -> Iterator[str]:
-    """A section: the sentences as a list, and a table of the runs."""
+    """Yields a section with the sentences as a list and a table of the runs."""
     run = report.last
     yield f"# {markdown_text(run.suite.title)} on {markdown_text(run.target.name)}\n\n"
     first, *other_sentences = sentences(report)

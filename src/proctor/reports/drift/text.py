@@ -1,4 +1,4 @@
-"""The drift of a target as sentences and as the lines that a terminal shows. Pure."""
+"""Renders the drift of a target as sentences and as text for a terminal. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from proctor.reports.formatting import NONE, interval, percent, points, probabil
 from proctor.safe_text import one_line
 
 _MAX_LISTED = 12
-"""At most this many ids, changes and runs are shown; JSON has all."""
+"""At most this many ids, changes and runs are shown; the JSON has all."""
 _MAX_REPEATED = 3
-"""Of a setting that changed more often than this only the last change is shown."""
+"""If a setting changed more often, only the last change is shown."""
 _CHANGE_POINT_SENTENCES = {
     "first": "The answers changed {when}: {before} identical with the first run before, {after} since",
     "last": "The answers changed {when}: {before} identical with the last run before, {after} since",
@@ -37,11 +37,11 @@ _EXCLUSION_REASONS = {
 
 
 class Drifted(Struct, frozen=True, kw_only=True):
-    """The drift of a target with remarks for its reports."""
+    """The drift of a target, with notes."""
 
     drift: Drift
     notes: tuple[str, ...] = ()
-    """Sentences on the runs that were left out."""
+    """Sentences on runs that were left out."""
     looks: int | None = None
     """The number of accesses to the suite's holdout, this one included; None without a holdout."""
 
@@ -52,7 +52,7 @@ class Drifted(Struct, frozen=True, kw_only=True):
 
 
 def sentences(report: Drifted) -> Iterator[str]:
-    """Yields the conclusion in one sentence, and its grounds."""
+    """Yields the state in one sentence, then the evidence for it."""
     drift = report.drift
     yield answer(drift)
     yield from _noise(drift)
@@ -67,7 +67,7 @@ def sentences(report: Drifted) -> Iterator[str]:
 
 
 def answer(drift: Drift) -> str:
-    """The answer in one sentence."""
+    """Returns the state of the target in one sentence."""
     last, lowest, over = drift.last, drift.last.lowest, f"over {len(drift.steps):,} runs"
     if lowest is None:
         return f"Not known: the last run has no answer that another run has too, {over}."
@@ -89,7 +89,7 @@ def answer(drift: Drift) -> str:
 
 
 def _noise(drift: Drift) -> Iterator[str]:
-    """Yields how much new wording says about the target."""
+    """Yields how much changed wording says about the target."""
     noise, lowest = drift.noise, drift.last.lowest
     if noise is not None:
         usual = f"{percent(noise.share)} identical ({interval(noise.ci95)})"
@@ -184,12 +184,12 @@ def _change_sentences(drift: Drift) -> Iterator[str]:
 
 
 def changed(change: Changed) -> str:
-    """One change in words: `threshold 0.8 → 0.9`."""
+    """Formats one change: `threshold 0.8 → 0.9`."""
     return one_line(f"{change.what} {change.was} → {change.now}")
 
 
 def moments(drift: Drift) -> dict[datetime, str]:
-    """Returns when each run began, in UTC: the date, and the time as far as it distinguishes all runs."""
+    """Formats when each run started, in UTC, as precisely as needed to tell all runs apart."""
     at = [step.at.astimezone(UTC) for step in drift.steps]
     for precision in _PRECISIONS:
         texts = [_format_moment(moment, precision) for moment in at]
@@ -204,7 +204,7 @@ _PRECISIONS: tuple[_Precision, ...] = ("", "minutes", "seconds", "milliseconds")
 
 
 def _format_moment(at: datetime, precision: _Precision) -> str:
-    # A month's name by `strftime` is in the language of the machine.
+    # `strftime` gives the name of a month in the language of the locale.
     day = f"{at.day} {_MONTHS[at.month - 1]} {at.year}"
     return f"{day} {at.time().isoformat(precision)}" if precision else day
 
@@ -237,7 +237,7 @@ def lines(report: Drifted) -> Iterator[str]:
 
 
 def rows(drift: Drift) -> Iterator[tuple[str, ...]]:
-    """One row a run, with the cells of `COLUMNS`."""
+    """Yields one row for each run, with the cells of `COLUMNS`."""
     at = moments(drift)
     for step in drift.steps:
         counts, flips = step.seen.passed, step.flips

@@ -11,7 +11,7 @@ from proctor.model import Params, Run, Settings
 def command_of(run: Run) -> str:
     """Returns the command that runs the same cases on the same target with the same settings.
 
-    The suite is named as the store has it, so the store must be at hand, and the keys of the target.
+    The suite is named as in the store, so the command needs that store, and the keys of the target.
     """
     words = ["proctor", "run"]
     if run.regrade_of is not None:

@@ -1,4 +1,4 @@
-"""Runs to the text that a terminal shows. Pure: colour is added where it is printed."""
+"""Renders runs as text for a terminal. Pure: colour is added when the text is printed."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from proctor.safe_text import columns, cut, one_line, padded
 from proctor.verdicts import Counts, Tally
 
 _MAX_FAILURES = 10
-"""At most this many trials that did not pass are named."""
+"""At most this many trials that did not pass are listed."""
 _MAX_REASON_LENGTH = 100
 _MAX_TAGS = 10
-"""At most this many tags have a line, those on most cases; tags on a single case have none."""
+"""At most this many tags are listed, the most frequent; tags on a single case are not."""
 _MAX_TAG_LENGTH = 40
-"""The most characters of a tag."""
+"""Maximum length of a tag."""
 
 
 def opening(dev: int | None, holdout: int | None) -> str | None:
@@ -52,7 +52,7 @@ def opening(dev: int | None, holdout: int | None) -> str | None:
 
 
 def lines(report: Reported) -> Iterator[str]:
-    """Yields the report of a run that has ended."""
+    """Yields the lines of the report of a run."""
     run, tally = report.run, report.tally
     has_holdout = "holdout" in tally.splits
     if has_holdout:
@@ -81,7 +81,7 @@ def lines(report: Reported) -> Iterator[str]:
 
 
 def together(runs: Sequence[Reported]) -> Iterator[str]:
-    """A line for each of several runs, named by what they differ in."""
+    """Yields a line for each of several runs, named by suite, target or both."""
     targets = {report.run.target.name for report in runs}
     suites = {report.run.suite.title for report in runs}
     rows = []
@@ -116,7 +116,7 @@ def _split_lines(tally: Tally) -> Iterator[str]:
 
 
 class _Row(Struct, frozen=True):
-    """A line of a table: a name, its numbers as texts, and what its axis shows."""
+    """A row of a table: a name, its numbers as texts, and the counts drawn on its axis."""
 
     name: str
     numbers: tuple[str, ...]
@@ -124,18 +124,18 @@ class _Row(Struct, frozen=True):
 
 
 _NUMBERS = {"passed": 6, "total": 5, "rate": 6}
-"""The columns of a table that hold numbers, each with its width."""
+"""The number columns of a table, with their widths."""
 
 
 def _row(name: str, counts: Counts, *, without: Collection[str] = ()) -> _Row:
-    """A line, without the numbers of some columns."""
+    """Returns a row; the columns in `without` stay empty."""
     numbers = (str(counts.passed), str(counts.total), percent(counts.pass_rate))
     texts = ("" if head in without else text for head, text in zip(_NUMBERS, numbers, strict=True))
     return _Row(name, tuple(texts), counts)
 
 
 def _rows(tally: Tally, *, below_splits: bool) -> Iterator[_Row]:
-    """The run, its splits and its categories; below the lines of the splits without the numbers of those."""
+    """Yields the run, its splits and categories; numbers already shown above are left out."""
     omitted = _NUMBERS if below_splits else ()
     several = len(tally.splits) > 1
     yield _row("all", tally.counted, without=["passed"] if below_splits and several else omitted)
@@ -148,7 +148,7 @@ def _rows(tally: Tally, *, below_splits: bool) -> Iterator[_Row]:
 
 
 def _tables(run: Run, tally: Tally, *, below_splits: bool) -> Iterator[str]:
-    """The run with its parts, and below it the tags, each table with an empty line behind it."""
+    """Yields the table of the run and its parts and that of its tags, each followed by an empty line."""
     rows, tags = list(_rows(tally, below_splits=below_splits)), counts_by_tag(tally)
     several = [name for name, counts in tags.items() if counts.cases > 1]
     most = sorted(several, key=lambda name: -tags[name].total)[:_MAX_TAGS]
@@ -164,12 +164,12 @@ def _tables(run: Run, tally: Tally, *, below_splits: bool) -> Iterator[str]:
 
 
 def _table_lines(rows: Sequence[_Row], *, head: str = "", width: int = 0) -> Iterator[str]:
-    """The lines of a table whose names take so many columns; a column without a number is left out."""
+    """Yields the lines of a table; empty number columns are left out."""
     width = max(12, width, *(columns(row.name) for row in rows))
-    filled = [any(texts) for texts in zip(*(row.numbers for row in rows), strict=True)]
+    non_empty = [any(texts) for texts in zip(*(row.numbers for row in rows), strict=True)]
 
     def cells(texts: Iterable[str]) -> str:
-        sized = zip(texts, _NUMBERS.values(), filled, strict=True)
+        sized = zip(texts, _NUMBERS.values(), non_empty, strict=True)
         return "".join(f"{text:>{size}}  " for text, size, has_numbers in sized if has_numbers)
 
     yield f"{head:<{width}}  {cells(_NUMBERS)}{AXIS_HEAD}"
@@ -203,7 +203,7 @@ def verdict_line(result: Told) -> str:
 
 def _footer(run: Run, tally: Tally) -> str:
     counts, latency = tally.counted, tally.latency_ms()
-    parts = [f"{counts.failed} failed"] * bool(counts.failed)  # how many passed stands in the table
+    parts = [f"{counts.failed} failed"] * bool(counts.failed)  # the table has the number of passed ones
     parts += [f"{counts.errors} error{'s' * (counts.errors > 1)}"] * bool(counts.errors)
     parts += [f"{counts.unscored} unscored"] * bool(counts.unscored)
     if run.finished_at is not None:

@@ -1,4 +1,4 @@
-"""Runs to CSV (RFC 4180): one trial a row, for spreadsheets."""
+"""Renders runs as CSV (RFC 4180), one row for each trial."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COLUMNS = (
 
 
 def render(runs: Sequence[Reported]) -> Iterator[str]:
-    """A header row, then each trial of each run."""
+    """Yields a header row, then each trial of each run."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
     writer.writerow(_COLUMNS)

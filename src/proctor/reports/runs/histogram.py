@@ -1,4 +1,4 @@
-"""How many answers took how long or cost how much: classes of round numbers, and a drawing of them. Pure."""
+"""Histograms of latencies and costs, with round bin widths. Pure."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from proctor.charts import COLOURS, Chart, layered
 WIDTH, HEIGHT = 560, 260
 """The size of a chart with its axes, so that a page can reserve the space."""
 _TARGET_BINS = 16
-"""The approximate number of classes."""
+"""The approximate number of bins."""
 
 
 class Class(Struct, frozen=True, kw_only=True):
-    """The values from one bound to another."""
+    """The number of values from one bound to another."""
 
     low: float
     high: float | None
-    """None for the last class, of all that is far above the rest."""
+    """None for a last bin with all values far above the others."""
     count: int
 
     def words(self, write: Callable[[float], str]) -> str:
-        """The bounds, as a table has them."""
+        """Returns the bounds as text."""
         if self.high is None:
             return f"{write(self.low)} or more"
         return f"{write(self.low)} to {write(self.high)}"
 
 
 def classes(values: Sequence[float]) -> list[Class]:
-    """The values in classes of equal width, from the first that has any to the last; none of no values."""
+    """Groups values into bins of equal width, from the first non-empty one to the last."""
     if not values:
         return []
     sorted_values = sorted(values)
@@ -51,16 +51,16 @@ def classes(values: Sequence[float]) -> list[Class]:
 
 
 def chart(bins: Sequence[Class], *, title: str, unit: str, write: Callable[[float], str]) -> Chart:
-    """A bar for each class.
+    """Returns a bar chart of the bins.
 
     Args:
-        bins: the classes.
-        title: what stands above.
-        unit: what the values are.
-        write: how a bound is written.
+        bins: the bins.
+        title: the title of the chart.
+        unit: the name of the values, for the axis.
+        write: formats a bound.
 
     Raises:
-        ValueError: there are no classes.
+        ValueError: there are no bins.
     """
     names = [write(bin_.low) + ("+" if bin_.high is None else "") for bin_ in bins]
     rows = [
@@ -88,19 +88,19 @@ def chart(bins: Sequence[Class], *, title: str, unit: str, write: Callable[[floa
 
 
 def dollars(value: float) -> str:
-    """Returns a cost for an axis: with four digits any two classes differ."""
+    """Formats a cost for an axis, with the four digits that tell bins apart."""
     return f"${value:.4g}"
 
 
 def times(value: float) -> str:
-    """A time on an axis."""
+    """Formats a time in milliseconds for an axis."""
     if value == 0:
         return "0"
     return f"{value:.4g} ms" if value < 10_000 else f"{value / 1000:.4g} s"
 
 
 def _round_up(width: float) -> float:
-    """The next of 1, 2 and 5 times a power of ten."""
+    """Rounds up to 1, 2 or 5 times a power of ten."""
     if width <= 0:
         return 1.0
     unit = 10.0 ** floor(log10(width))

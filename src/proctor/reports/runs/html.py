@@ -1,4 +1,4 @@
-"""Runs to one HTML file that needs nothing else: no script, no network, every value as text."""
+"""Renders runs as one self-contained HTML file: no script, no network, every value escaped."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from proctor.reports.runs.splits import split_notes
 from proctor.verdicts import Counts
 
 MAX_DETAILED_TRIALS = 300
-"""At most this many failed trials are shown with question, answer and scores."""
+"""At most this many failed trials are shown with prompt, answer and scores."""
 MAX_LISTED_TRIALS = 5_000
-"""At most this many other trials are shown as a line, of passed and of failed ones each."""
+"""At most this many further trials are shown as a line, for passed and failed ones each."""
 MAX_GROUPS = 200
 """At most this many categories and tags are listed."""
 MAX_TEXT_LENGTH = 20_000
-"""The most characters of a text."""
+"""Maximum length of a text."""
 _MIN_ANSWERS = 2
-"""The fewest answers for which a chart is drawn."""
+"""Minimum number of answers for a chart."""
 
 
 def render(runs: Sequence[Reported]) -> Iterator[str]:
-    """All runs on one page, each with its numbers, its parts, its trials and how it was made."""
+    """Yields a page with all runs, each with its numbers, parts, trials and settings."""
     from proctor.reports.html_templates import environment
 
     templates = environment()
@@ -57,7 +57,7 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
 
 
 class Section:
-    """One run as the report shows it."""
+    """The values that the template shows of one run."""
 
     def __init__(self, report: Reported, number: int) -> None:
         self.report, self.run, self.tally = report, report.run, report.tally
@@ -77,13 +77,13 @@ class Section:
 
     @property
     def cost(self) -> str:
-        """What target and judges cost."""
+        """The cost of target and judges."""
         judging = self.tally.spent_judging
         return costs(self.tally.target_cost_usd, judging.cost_usd, judging.calls)
 
     @property
     def notes(self) -> list[str]:
-        """Sentences that are needed to read the numbers."""
+        """Sentences that explain the numbers."""
         note_functions = (by_case, over_cases, missing, gate, which_look)
         lines = [line for line in (get_note(self.report) for get_note in note_functions) if line is not None]
         return [*lines, *about_judges(self.report)]
@@ -95,7 +95,7 @@ class Section:
 
     @property
     def parts(self) -> Iterator[tuple[str, list[tuple[str, Counts]], int]]:
-        """The tables: what the parts are, the parts with their counts, and how many more there are."""
+        """The tables of parts: heading, parts with their counts, and the number of parts left out."""
         tally = self.tally
         tags = counts_by_tag(tally)
         for what, groups in (("Split", tally.splits), ("Category", tally.categories), ("Tag", tags)):
@@ -106,7 +106,7 @@ class Section:
 
     @cached_property
     def charts(self) -> tuple[list[tuple[str, str, str]], str]:
-        """Each chart's title and its image's URLs for a light and a dark page; and why there are none."""
+        """The charts as (title, light image URL, dark image URL), and why there are none."""
         classes = histogram.classes(self.tally.latencies_ms)
         if sum(bin_.count for bin_ in classes) < _MIN_ANSWERS:
             return [], ""
@@ -129,14 +129,14 @@ class Section:
 
 
 class Trials:
-    """The trials of a run as lines of the report, read once; then how many were left out."""
+    """Iterates over the trials that the report shows, and counts those that it leaves out."""
 
     def __init__(self, report: Reported) -> None:
         self._report = report
         self.sealed_count = self.more_passed = self.more_missed = 0
 
     def __iter__(self) -> Iterator[tuple[Row, bool]]:
-        """Each trial that is shown, and whether it is with question, answer and scores."""
+        """Yields each trial that is shown, and whether it is shown with prompt, answer and scores."""
         sheets = passed = missed = 0
         for row in self._report.rows():
             self.sealed_count += row.sealed
@@ -156,7 +156,7 @@ class Trials:
 
 
 def _image(chart: Chart, *, dark: bool) -> str:
-    """A chart as the URL of an image that holds it."""
+    """Returns a chart as a data URL."""
     return f"data:image/svg+xml;base64,{base64.b64encode(chart.svg(dark=dark).encode()).decode()}"
 
 

@@ -1,4 +1,4 @@
-"""Runs to one JSON object: what `proctor run --json` prints, and with trials what `-o FILE.json` holds."""
+"""Renders runs as JSON: for `proctor run --json`, and with trials for `-o FILE.json`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from proctor.verdicts import worst
 
 
 def summary(runs: Sequence[Reported]) -> str:
-    """The runs with their numbers and without their trials."""
+    """Returns the runs with their numbers, without trials."""
     exit_code = int(worst(report.exit_code for report in runs))
     rows = [run_row(report) for report in runs]
     return as_json({"runs": rows, "exit_code": exit_code}) + "\n"
 
 
 def render(runs: Sequence[Reported]) -> Iterator[str]:
-    """The same object; each run has its `trials` as well."""
+    """Yields the same object with the `trials` of each run."""
     yield '{"runs": ['
     for place, report in enumerate(runs):
         yield (",\n" if place else "\n") + _dumps(run_row(report))[:-1] + ', "trials": ['
@@ -34,7 +34,7 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
 
 
 def trials(run: Run, rows: Iterable[Row]) -> str:
-    """Some trials of a run alone."""
+    """Returns some trials of a run."""
     return as_json({"trials": [trial_row(run, row) for row in rows]})
 
 
@@ -43,7 +43,7 @@ def _dumps(data: object) -> str:
 
 
 def problem_row(problem: Problem) -> dict[str, Any]:
-    """One problem, without its level and path."""
+    """Returns one problem as plain data, without its level and path."""
     return {
         "line": problem.line,
         "field": problem.field,
@@ -54,7 +54,7 @@ def problem_row(problem: Problem) -> dict[str, Any]:
 
 
 def refusal(problems: Iterable[Problem]) -> str:
-    """What is printed instead of runs when a suite is wrong."""
+    """Returns what is printed instead of runs if a suite has errors."""
     errors = [
         {"path": problem.path, **problem_row(problem)} for problem in problems if problem.level == "error"
     ]
@@ -62,5 +62,5 @@ def refusal(problems: Iterable[Problem]) -> str:
 
 
 def validation(files: Sequence[dict[str, Any]], exit_code: ExitCode) -> str:
-    """What `proctor validate --json` prints."""
+    """Returns the output of `proctor validate --json`."""
     return as_json({"files": files, "exit_code": int(exit_code)})

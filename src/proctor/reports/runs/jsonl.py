@@ -1,4 +1,4 @@
-"""Runs to JSON Lines: one trial a line, which `replay:FILE` reads back."""
+"""Renders runs as JSON Lines, one trial a line; the target `replay:FILE` reads them back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from proctor.safe_text import json_text
 
 
 def render(runs: Sequence[Reported]) -> Iterator[str]:
-    """Each trial of each run as a line."""
+    """Yields each trial of each run as a line."""
     for report in runs:
         for row in report.rows():
             yield json_text(json.dumps(trial_row(report.run, row), ensure_ascii=False)) + "\n"

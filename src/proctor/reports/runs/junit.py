@@ -1,4 +1,4 @@
-"""Runs to JUnit XML, which CI systems show as tests."""
+"""Renders runs as JUnit XML, which CI systems show as tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _END = "</testsuite>"
 
 
 class _Seconds(FloatAttr):
-    """A time with three decimals, as pytest writes it; schemas of CI systems take no `2e-05`."""
+    """A time with three decimals, as in pytest's XML; schemas of CI systems reject `2e-05`."""
 
     def __set__(self, instance: Any, value: float) -> None:  # type: ignore[override]  # as FloatAttr does
         Attr.__set__(self, instance, f"{value:.3f}")
@@ -31,10 +31,9 @@ class _TestSuite(TestSuite):
 
 
 def render(runs: Sequence[Reported]) -> Iterator[str]:
-    """A test suite for each run, a test case for each trial, or for each case under a rule over repeats.
+    """Yields a test suite for each run, with a test case for each trial, or for each case if it counts once.
 
-    FAIL is a failure, ERROR an error, and UNSCORED an error too: a trial that was not measured must not
-    look like one that was left out on purpose.
+    FAIL is a failure; ERROR and UNSCORED are errors: an unmeasured trial must not look like a skipped one.
     """
     yield "<testsuites>"
     for report in runs:
@@ -45,7 +44,7 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
 
 
 def _suite(report: Reported) -> TestSuite:
-    """The suite without its tests: of these it has the numbers, so that nothing holds all answers."""
+    """Returns the test suite with its counts and without its tests, which are streamed."""
     run, counts = report.run, report.tally.counted
     suite = _TestSuite(visible(f"{run.suite.name} on {run.target.name}"))
     suite.timestamp = run.started_at.isoformat()
@@ -53,7 +52,7 @@ def _suite(report: Reported) -> TestSuite:
     suite.errors = counts.errors + counts.unscored
     suite.failures = counts.failed
     suite.skipped = 0
-    suite.time = sum(report.tally.latencies_ms) / 1000  # and not the sum of what was rounded
+    suite.time = sum(report.tally.latencies_ms) / 1000  # not the sum of rounded values
     suite.add_property("run", run.id)
     suite.add_property("suite_version", run.suite.version or "")
     suite.add_property("suite_digest", run.suite.digest)

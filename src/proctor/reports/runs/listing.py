@@ -1,4 +1,4 @@
-"""A list of stored runs, one line or one row each; it shows no pass rate of a holdout. Pure."""
+"""Renders lists of stored runs as text and JSON, without pass rates of holdouts. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from proctor.verdicts import Counts
 _COLUMNS = ("passed", "rate", "95% interval", "errors", "measured", "rate", "95% interval")
 _WIDTHS = (13, 6, 12, 6, 13, 6, 12)
 HEAD = f"{'run':<22}  {'status':<11}  {'  '.join(map(str.rjust, _COLUMNS, _WIDTHS))}  suite on target"
-"""What stands above the lines."""
+"""The heading of the list."""
 _RATES = ("passed", "failed", "errors", "unscored", "pass_rate", "ci95", "measured")
 
 
@@ -26,16 +26,16 @@ class Listed(Struct, frozen=True, kw_only=True):
     run: Run
     counts: Counts
     there: int
-    """How many of its trials have a verdict."""
+    """The number of its trials with a verdict."""
 
     @property
     def sealed(self) -> bool:
-        """Whether it ran the holdout only, whose pass rate a list must not show."""
+        """Whether it ran only the holdout, whose pass rate a list must not show."""
         return self.run.settings.selection.split == "holdout"
 
 
 def line(listed_run: Listed) -> str:
-    """One line about a run."""
+    """Returns the line of a run."""
     run, counts = listed_run.run, listed_run.counts
     if listed_run.sealed:
         no_counts = Counts()
@@ -64,7 +64,7 @@ def _rate(share: str, counts: Counts) -> tuple[str, str, str]:
 
 
 def row(listed_run: Listed) -> dict[str, Any]:
-    """The same as data, with fields named as those of a whole run; null where the line says sealed."""
+    """Returns a run as plain data, with the field names of a whole run; hidden values are null."""
     run = listed_run.run
     return {
         "run": run.id,
@@ -90,5 +90,5 @@ def row(listed_run: Listed) -> dict[str, Any]:
 
 
 def render(runs: Sequence[Listed], *, more: bool) -> str:
-    """The runs as one JSON object, and whether there are more that fit."""
+    """Returns the runs as one JSON object, with whether more match."""
     return as_json({"runs": [row(listed_run) for listed_run in runs], "more": more})

@@ -1,4 +1,4 @@
-"""Runs to Markdown, for a pull request or a notebook."""
+"""Renders runs as Markdown, for a pull request or a notebook."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from proctor.safe_text import cut, markdown_block, markdown_html, markdown_text
 from proctor.verdicts import Counts
 
 MAX_LENGTH = 65_000
-"""The most characters of a report: a comment on GitHub may have 65,536."""
+"""Maximum length of a report; a comment on GitHub may have 65,536 characters."""
 _MAX_FAILURES = 50
-"""At most this many failed trials of each run are shown with question and answer."""
+"""At most this many failed trials of each run are shown with prompt and answer."""
 _MAX_GROUPS = 50
 """At most this many categories and tags have a line in a table."""
 _MAX_RUNS = 100
 """At most this many runs have a line in the overview."""
 _MAX_QUESTION_LENGTH, _MAX_ANSWER_LENGTH, _MAX_REASON_LENGTH = 1_500, 3_000, 300
-"""The most characters of a question, of an answer, and of the reason."""
+"""Maximum lengths of a prompt, of an answer, and of a reason."""
 _RESERVED_LENGTH = 300
-"""Characters that are reserved for the line about the rest."""
+"""Characters reserved for the line on what is left out."""
 
 
 def render(runs: Sequence[Reported]) -> Iterator[str]:
-    """Each run as a section: its numbers, its parts, and what did not pass, as much as fits a comment.
+    """Yields a section for each run with its numbers, parts and failures, as far as they fit a comment.
 
-    The numbers of every run come before any answer does; where they alone are too many, tables of parts are
-    left out, and at last all but one line for each run.
+    The numbers of all runs take precedence over answers; if they do not fit, tables of parts are left out,
+    and finally all but one line for each run.
     """
     room = MAX_LENGTH - _RESERVED_LENGTH
     if len(runs) > 1:
@@ -62,12 +62,12 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
 
 
 def _letters(text: str) -> int:
-    """How long a text is where letters beyond the first plane of Unicode count twice, as browsers count."""
+    """Returns the length of a text in UTF-16 code units, as browsers count."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _fit_sections(runs: Sequence[Reported], room: int) -> list[str]:
-    """The numbers of each run, in as many words as there is room for; none where there is room for none."""
+    """Returns the numbers of each run, without tables of parts if there is no room; empty if none fit."""
     for with_parts in (True, False):
         sections = ["".join(_numbers(report, with_parts=with_parts)) for report in runs]
         if sum(map(_letters, sections)) + _RESERVED_LENGTH * len(runs) <= room:
@@ -127,7 +127,7 @@ def _table(name: str, groups: dict[str, Counts]) -> Iterator[str]:
 
 
 def _failures(report: Reported, room: int) -> Iterator[str]:
-    """What did not pass, in as many letters; then how much of it is not shown."""
+    """Yields the failures that fit into `room`, then the number of the others."""
     count = more = 0
     for result in told(report):
         if result.verdict is Verdict.PASS:
@@ -149,7 +149,7 @@ def _failures(report: Reported, room: int) -> Iterator[str]:
 
 
 def _failure_details(result: Told) -> str:
-    """A trial that did not pass: in a line why, and folded away its question and answer."""
+    """Returns a failure: its reason in a line, with prompt and answer folded away."""
     name, reason = (markdown_html(cut(text, _MAX_REASON_LENGTH)) for text in (result.name, result.why))
     line = f"<b>{result.verdict.value}</b> <code>{name}</code> {reason}"
     if result.sealed:

@@ -1,4 +1,4 @@
-"""A trial's verdict and its reason in one line, for the top of a page. Pure."""
+"""Summarizes the verdict of a trial in one line, for the top of a page. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from proctor.safe_text import cut
 from proctor.verdicts import is_below_gate, score_of
 
 SAID = {"pass": "passed", "fail": "failed", "error": "error", "unscored": "unscored"}
-"""Each verdict as a word of a sentence."""
+"""The verdicts as words in a sentence."""
 _MAX_REASON_LENGTH = 100
-"""The most characters of a reason."""
+"""Maximum length of a reason."""
 
 
 def briefly(row: Row) -> str:
-    """The verdict, and the one reason that decided it: `failed: contains: … (required), and 1 more`."""
+    """Returns the verdict with its main reason: `failed: contains: … (required), and 1 more`."""
     word = SAID[row.verdict.value]
     if row.sealed:
         return f"{word}; question, answer and reasons are sealed"
@@ -25,7 +25,7 @@ def briefly(row: Row) -> str:
 
 
 def because(trial: Trial) -> str:
-    """Why a trial did not pass: its failure, or the first score that is below its gate, or else missed."""
+    """Returns why a trial did not pass: its failure, else the first score below its gate, else not passed."""
     missed = [score for score in trial.scores if score.outcome is not Verdict.PASS]
     gates = [score for score in trial.scores if is_below_gate(score)]
     first = next(iter((*gates, *missed)), None)
@@ -42,7 +42,7 @@ def _missed(score: Score) -> str:
 
 
 def _passed(trial: Trial) -> str:
-    """How many checks passed; a case can pass with some that did not."""
+    """Returns how many checks passed; a case can pass although some did not."""
     checks = len(trial.scores)
     passed = sum(score.outcome is Verdict.PASS for score in trial.scores)
     if passed < checks:

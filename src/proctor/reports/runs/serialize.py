@@ -1,6 +1,6 @@
-"""Runs and trials to plain data: the fields that every form of report shares. Pure.
+"""Converts runs and trials to plain data, with the fields that all report formats share. Pure.
 
-The names of the fields are a contract that scripts are written against.
+The field names are a stable interface for scripts.
 """
 
 from __future__ import annotations
@@ -40,56 +40,56 @@ class Row(Struct, frozen=True, kw_only=True):
     verdict: Verdict
     case: Case
     sealed: bool = False
-    """Whether it is held out: trial and case are then without question and answer."""
+    """Whether it is held out and hidden: trial and case then have no prompt and no answer."""
 
     @property
     def why(self) -> str:
-        """Why it did not pass, in one line, or that this is sealed."""
+        """Why it did not pass, in one line, or that this is hidden."""
         return SEALED if self.sealed and self.trial.failure is None else why(self.trial)
 
 
 def seal(row: Row) -> Row:
-    """Returns the row without question and answer if it is held out."""
+    """Returns the row, without prompt and answer if it is held out."""
     if row.trial.split != "holdout":
         return row
     return replace(row, trial=sealed(row.trial), case=sealed_case(row.case), sealed=True)
 
 
 class Reported(Struct, frozen=True, kw_only=True):
-    """A run as reports get it."""
+    """A run with everything that reports show of it."""
 
     run: Run
     tally: Tally
     exit_code: ExitCode
     rows: Callable[[], Iterator[Row]]
-    """Reads its trials from the start, in suite order; held-out trials are sealed unless revealed."""
+    """Reads its trials in suite order; held-out trials are hidden unless revealed."""
     looks: int | None = None
     """The number of accesses to this version's holdout, this one included; None without a holdout."""
     bundle: str | None = None
     """The path of the bundle that was just written, if any."""
     calibrations: tuple[Calibration, ...] = ()
-    """Those of its judges, each under its name in the run."""
+    """The calibrations of its judges, named as in the run."""
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """One unit of a run's counts: a trial, or under a rule over repeats all trials of a case."""
+    """One unit of a run's counts: a trial, or all trials of a case if each case counts once."""
 
     rows: tuple[Row, ...]
     verdict: Verdict
 
     @property
     def name(self) -> str:
-        """The case's id, with the number of the repeat where there are others."""
+        """The id of the case, with the number of the repeat if it is not the first."""
         return trial_name(self.rows[0].trial.case_id, self.rows[0].trial.repeat)
 
     @property
     def sealed(self) -> bool:
-        """Whether its trials are held out and come without question and answer."""
+        """Whether its trials are held out and hidden."""
         return self.rows[0].sealed
 
     @property
     def why(self) -> str:
-        """In one line, why it did not pass."""
+        """Why it did not pass, in one line."""
         if len(self.rows) == 1:
             return self.rows[0].why
         missed = [row for row in self.rows if row.verdict is not Verdict.PASS]
@@ -100,7 +100,7 @@ class Told(Struct, frozen=True, kw_only=True):
 
 
 def told(report: Reported) -> Iterator[Told]:
-    """Yields the units of a run's counts, in suite order; without cases whose trials are not all there."""
+    """Yields the units of a run's counts in suite order, without cases that lack trials."""
     run, repeats_rule = report.run, report.run.suite.repeats_rule
     if repeats_rule == "each":
         yield from (Told(rows=(row,), verdict=row.verdict) for row in report.rows())
@@ -118,7 +118,7 @@ def told(report: Reported) -> Iterator[Told]:
 
 
 def counts_row(counts: Counts) -> dict[str, Any]:
-    """The numbers of a run, a split, a category or a tag."""
+    """Returns the counts of a run, a split, a category or a tag as plain data."""
     return {
         "total": counts.total,
         "passed": counts.passed,
@@ -139,7 +139,7 @@ def counts_by_tag(tally: Tally) -> dict[str, Counts]:
 
 
 def run_row(report: Reported) -> dict[str, Any]:
-    """One run with its numbers."""
+    """Returns one run with its numbers as plain data."""
     run, tally = report.run, report.tally
     return {
         "run": run.id,
@@ -234,7 +234,7 @@ def which_look(report: Reported) -> str | None:
 
 
 def taken_over(tally: Tally) -> list[str]:
-    """Returns short texts on what needed no call: results from the cache and from earlier runs."""
+    """Returns short texts on results that needed no call, as they are cached or reused."""
     judgments = tally.spent_judging.cached
     sources = (
         (tally.cached, "from the cache"),
@@ -278,7 +278,7 @@ def _group_rows(groups: dict[str, Counts]) -> dict[str, Any]:
 
 
 def trial_row(run: Run, row: Row) -> dict[str, Any]:
-    """Returns one trial with all fields; of a sealed one, its verdict and its numbers."""
+    """Returns one trial as plain data; of a hidden one, only its verdict and numbers."""
     trial = row.trial
     output = trial.output
     return {
@@ -307,11 +307,11 @@ def trial_row(run: Run, row: Row) -> dict[str, Any]:
 
 
 _SEALED_FIELDS = dict.fromkeys(("reason", "entries", "judgments", "details"))
-"""The fields of a score that a sealed trial hides."""
+"""The fields of a score that are null for a hidden trial."""
 
 
 def score_row(score: Score) -> dict[str, Any]:
-    """One score; every field is there, also at its default."""
+    """Returns one score as plain data, including fields with their defaults."""
     return {
         "grader": score.grader,
         "name": score.name,
@@ -332,14 +332,14 @@ def score_row(score: Score) -> dict[str, Any]:
 
 
 def question_of(case: Case) -> str:
-    """The messages of a case as one text: the user's alone as it is, a conversation with its roles."""
+    """Returns the messages of a case as one text, with roles unless it is a single user message."""
     if len(case.input) == 1 and case.input[0].role == "user":
         return _message_text(case.input[0])
     return "\n".join(f"{message.role}: {_message_text(message)}" for message in case.input)
 
 
 def _message_text(message: Message) -> str:
-    """A message's text with what is attached to it in its place, and the tools that it calls."""
+    """Returns the text of a message, with placeholders for attachments and tool calls."""
     parts = message.parts or (message.content,)
     part_texts = (part if isinstance(part, str) else f"[{part.kind} {part.path}]" for part in parts)
     calls = (f"[calls {call.name}]" for call in message.tool_calls)
@@ -347,7 +347,7 @@ def _message_text(message: Message) -> str:
 
 
 def why(trial: Trial) -> str:
-    """In one line, why a trial did not pass: its failure, or the reasons of the scores that did not."""
+    """Returns why a trial did not pass, in one line: its failure, or the reasons of its scores."""
     if trial.failure is not None:
         return one_line(f"{trial.failure.kind}: {trial.failure.message}")
     gates, mean = gates_of(trial), score_of(trial)
@@ -368,7 +368,7 @@ def why(trial: Trial) -> str:
 
 
 def gates_of(trial: Trial) -> str:
-    """Which gates were not reached, and the weighted score that did not help; empty where all were."""
+    """Returns the gates that failed, with the weighted score; empty if none did."""
     below = [
         f"{score.name} ({score.value:.2f}, gate {score.required:g})"
         for score in trial.scores
@@ -381,7 +381,7 @@ def gates_of(trial: Trial) -> str:
 
 
 def _all_fields(record: Any) -> Any:
-    """A noun with all of its fields, also those at their defaults."""
+    """Returns a record as plain data, including fields with their defaults."""
     if record is None:
         return None
     return {name: to_builtins(getattr(record, name)) for name in record.__struct_fields__}

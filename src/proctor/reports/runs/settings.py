@@ -1,4 +1,4 @@
-"""How a run was set up, in words. Pure."""
+"""Describes the settings of a run. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The accuracies of dev and holdout compared, in sentences. Pure."""
+"""Compares the pass rates of dev and holdout, in sentences. Pure."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from proctor.stats import newcombe
 from proctor.verdicts import Counts
 
 _LARGE_DROP = 0.2
-"""A holdout that only shows a drop from dev of at least this much is called too small."""
+"""A holdout that can only show drops from dev of at least this much is called too small."""
 _MIN_CASES = 2
-"""The fewest cases of each part for a warning: the interval of a single one is too narrow."""
+"""Minimum number of cases in each part for a warning; the interval of one case is too narrow."""
 
 
 class _Part(Struct, frozen=True):
-    """One split: its cases with PASS or FAIL, since the others show no overfitting."""
+    """One split: its cases with PASS or FAIL; others cannot show overfitting."""
 
     passed: float
-    """Fractional with repeats, where a case counts by the share of its trials that passed."""
+    """Fractional with repeats, as a case counts by the share of its trials that passed."""
     cases: int
 
     @property
@@ -37,7 +37,7 @@ def split_notes(splits: Mapping[str, Counts]) -> list[str]:
     points or more, or none at all, would get that warning.
 
     Args:
-        splits: the counts of `dev` and `holdout`; nothing is said without both.
+        splits: the counts of `dev` and `holdout`; if either is missing, there is no note.
     """
     dev, holdout = _part(splits.get("dev")), _part(splits.get("holdout"))
     note = None if dev is None or holdout is None else _warning(dev, holdout) or _too_small(dev, holdout)
@@ -57,7 +57,7 @@ def _warning(dev: _Part, holdout: _Part) -> str | None:
 
 
 def _drop(dev: _Part, holdout: _Part) -> tuple[float, float] | None:
-    """The interval of the difference of the two rates; None where it can be chance."""
+    """Returns the interval of the difference of the two rates; None if it can be chance."""
     interval = newcombe(holdout.passed, holdout.cases, dev.passed, dev.cases)
     if interval is None or interval[1] >= 0 or min(dev.cases, holdout.cases) < _MIN_CASES:
         return None
@@ -77,22 +77,22 @@ def _too_small(dev: _Part, holdout: _Part) -> str | None:
 
 
 def smallest_drop(dev_passed: float, dev_cases: int, holdout_cases: int) -> float | None:
-    """By how much of 1 the holdout must at least be below dev for that to be more than chance.
+    """Returns the smallest drop from dev to holdout that is more than chance, as a fraction of 1.
 
     Args:
-        dev_passed: how many dev cases passed.
-        dev_cases: of how many, at least 1.
-        holdout_cases: how many are held out, at least 1.
+        dev_passed: the number of dev cases that passed.
+        dev_cases: the number of dev cases, at least 1.
+        holdout_cases: the number of held-out cases, at least 1.
 
     Returns:
-        The difference of the two rates; None when even a holdout of which nothing passed could be chance.
+        The difference of the two rates; None if even a holdout without a passed case could be chance.
     """
     dev = _Part(dev_passed, dev_cases)
 
     def could_be_chance(passed: int) -> bool:
         return _drop(dev, _Part(passed, holdout_cases)) is None
 
-    # The more passed, the higher the interval: the first number that could be chance ends those that show it.
+    # The interval rises with the number of passed cases: the first that could be chance is the limit.
     chance_count = bisect_left(range(holdout_cases + 1), True, key=could_be_chance)
     return None if chance_count == 0 else dev_passed / dev_cases - (chance_count - 1) / holdout_cases
 

@@ -1,4 +1,4 @@
-"""One trial to text, like a conversation with its exam sheet. Pure."""
+"""Renders one trial as text: the conversation, then its scores. Pure."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _MAX_CALL_LENGTH = 160
 def lines(row: Row, rule: PassRule) -> Iterator[str]:
     """Yields the prompt, the answer, an agent's actions and the result of each assertion.
 
-    Of a sealed trial only verdict and score.
+    For a hidden trial only verdict and score.
 
     Args:
         row: the trial with its case.
-        rule: when its scores pass.
+        rule: decides when its scores pass.
     """
     return (line for lines in _lines(row, rule) for line in visible(lines).split("\n"))
 
@@ -69,7 +69,7 @@ def _sealed_lines(row: Row) -> Iterator[str]:
 
 
 def _answer_lines(output: Output) -> Iterator[str]:
-    """What the target did, in the order in which it did it."""
+    """Yields the tool calls, the answer, the changed files and the usage."""
     calls = [_call_line(call) for call in output.tool_calls[:_MAX_CALLS]]
     if calls:
         yield from _block("tools", "\n".join([*calls, *_more(len(output.tool_calls) - _MAX_CALLS, "call")]))
@@ -107,7 +107,7 @@ def _score_lines(score: Score) -> Iterator[str]:
 
 
 def _hang_indent(text: str) -> str:
-    """A text whose further lines are indented, so that none looks like a line of the sheet."""
+    """Indents the further lines of a text, so that none looks like a line of the report."""
     return f"\n{'':<13}".join(text.splitlines())
 
 
@@ -119,7 +119,7 @@ def _block(name: str, text: str) -> Iterator[str]:
 
 
 def _text(value: object) -> str:
-    """A text as it is, anything else as JSON."""
+    """Returns a text unchanged, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""Stored runs compared with one another, and followed over time.
+"""Compares stored runs, and follows them over time.
 
 In: names of runs in a store. Out: a comparison, or the history of a target with its change points.
 `compare.py` reads runs for `proctor compare`, `drift.py` for `proctor drift`.

@@ -17,20 +17,20 @@ from proctor.services.runs.reading.report import calibrations_of, keep_look, row
 from proctor.suite_diff import diff
 
 _PROGRESS_EVERY = 1000
-"""In trials."""
+"""The number of trials between progress reports."""
 
 
 def runs_of(store: Store, words: Sequence[str]) -> list[Run]:
     """Finds the runs that words name; one word alone names the runs that one command started together.
 
     Args:
-        store: where they are.
-        words: each as `Store.run` takes it; a single one may be the id of a group, or a run of it, for its
-            runs of the same suite. An imported run says itself which group it is of, so that it never joins
-            those that were made here.
+        store: has the runs.
+        words: each as `Store.run` takes it; a single one may be a group id, or a run of a group, for its runs
+            of the same suite. The group of an imported run is its maker's claim, so imported runs are never
+            mixed with others.
 
     Raises:
-        UsageError: that is one run only.
+        UsageError: the words name only one run.
         StoreError: there is no such run, or more than one.
     """
     if len(words) != 1:
@@ -49,7 +49,7 @@ def runs_of(store: Store, words: Sequence[str]) -> list[Run]:
 
 
 class DifferentSuites(UsageError):
-    """Runs whose trials cannot be brought together, unless cases are found by their digests."""
+    """Raised for runs of different suites, whose trials can only be matched by case digest."""
 
     def __init__(self, why: str) -> None:
         """`why` says in a sentence what differs."""
@@ -64,15 +64,15 @@ def _origin(run: Run) -> tuple[str, str, bool]:
 
 
 def check_comparable(store: Store, runs: Sequence[Run], *, by_digest: bool) -> None:
-    """Refuses runs whose trials cannot be brought together.
+    """Checks that the trials of runs can be matched.
 
     Args:
-        store: where their suites are.
+        store: has their suites.
         runs: the runs.
-        by_digest: cases are found by what is sent and how it is judged, so that suites may differ.
+        by_digest: match cases by what is sent and how it is judged, so that suites may differ.
 
     Raises:
-        DifferentSuites: they are of different suites; it says what differs.
+        DifferentSuites: the suites differ; the text says how.
         UsageError: their suites count repeats by different rules.
     """
     first = runs[0].suite
@@ -102,12 +102,12 @@ def load_outcomes(
     by_digest: bool = False,
     on_progress: Callable[[int, int], None] = lambda _count, _total: None,
 ) -> list[RunFacts]:
-    """Collects the outcomes of runs from their stored trials; a run that is named twice is read once.
+    """Collects the outcomes of runs from their stored trials; a run named twice is read once.
 
     Args:
-        store: where they are.
+        store: has the runs.
         runs: the runs.
-        by_digest: find cases by what is sent and how it is judged.
+        by_digest: match cases by what is sent and how it is judged.
         on_progress: called with the number of trials read, and of all.
 
     Raises:
@@ -120,7 +120,7 @@ def load_outcomes(
         if run.id in outcomes:
             continue
         gatherer = Gatherer(run, by_digest=by_digest, names=names)
-        # Nothing of an answer is kept, so nothing needs to be sealed.
+        # No answer is kept, so nothing needs to be hidden.
         for row in rows_of(store, run, reveal=True):
             gatherer.add(row.trial, row.verdict, row.case)
             count += 1
@@ -131,17 +131,17 @@ def load_outcomes(
 
 
 def compare_pairwise(runs: Sequence[RunFacts], *, split: Split, by: By) -> Compared:
-    """Compares two runs, or rank several and compare each with each other.
+    """Compares two runs, or ranks several and compares each pair.
 
     The report has no rule, no accesses to holdouts and no judges: the caller adds them.
 
     Args:
         runs: at least two, the earlier one first.
-        split: one part of the suite, or all of it.
-        by: what the parts of a comparison of two are by.
+        split: one split of the suite, or all of it.
+        by: how the parts of a comparison of two runs are grouped.
 
     Raises:
-        UsageError: there is nothing in the split.
+        UsageError: the split is empty.
     """
     _check_split(runs, split)
     if len(runs) == 2:
@@ -151,10 +151,10 @@ def compare_pairwise(runs: Sequence[RunFacts], *, split: Split, by: By) -> Compa
 
 
 def _check_split(runs: Sequence[RunFacts], split: Split) -> None:
-    """Refuses a split that none of the runs has.
+    """Checks that any of the runs has cases in a split.
 
     Raises:
-        UsageError: there is nothing in it.
+        UsageError: the split is empty.
     """
     if split == "all" or any(case.split == split for facts in runs for case in facts.cases):
         return

@@ -1,4 +1,4 @@
-"""Finds the runs that `proctor drift` follows, and reads them for the drift of a target over time."""
+"""Finds the runs for `proctor drift`, and reads them for the drift of a target over time."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{6,64}")
 _AGO = re.compile(r"([1-9][0-9]{0,5})([hdw])")
 _HOURS = {"h": 1, "d": 24, "w": 168}
 _MAX_LISTED = 8
-"""The most pairs of suite and target that a message lists."""
+"""The maximum number of pairs of suite and target that a message lists."""
 
 
 class DriftRequest(Struct, frozen=True, kw_only=True):
-    """Which runs are followed."""
+    """Which runs to follow."""
 
     suite: str | None = None
-    """None stands for the only suite that has runs; the same holds for the target."""
+    """None for the only suite that has runs; the same holds for the target."""
     target: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     baseline: str | None = None
-    """The run that the others are compared with: an id, a beginning of one, `last`, or a tag."""
+    """The run to compare with: an id, a prefix of one, `last`, or a tag."""
 
 
 class RunSelection(Struct, frozen=True, kw_only=True):
@@ -57,8 +57,8 @@ def moment(word: str, now: datetime, *, ends: bool = False) -> datetime:
 
     Args:
         word: what the user wrote; times without a zone are UTC.
-        now: what `30d` is counted from.
-        ends: a date stands for its end instead of its beginning.
+        now: the current time, from which `30d` is counted back.
+        ends: a date stands for the end of the day instead of its start.
 
     Raises:
         UsageError: it is none of these.
@@ -84,9 +84,9 @@ class DriftQuery:
         """Takes the store and how suites are read.
 
         Args:
-            store: where runs are.
-            environ: what suites and names of targets may depend on.
-            config: what the project says of reading suites.
+            store: has the runs.
+            environ: the environment variables that suites and target names may refer to.
+            config: the project's settings for reading suites.
         """
         self._store = store
         self._environ = environ
@@ -96,9 +96,9 @@ class DriftQuery:
         """Finds the runs of the request.
 
         Raises:
-            NothingSelected: fewer than two runs fit; says which there are.
-            UsageError: a word stands for nothing, or a word is missing and more than one thing has runs.
-            SuiteError: the suite's file is wrong.
+            NothingSelected: fewer than two runs match; says which runs there are.
+            UsageError: a word stands for nothing, or is missing and several suites or targets have runs.
+            SuiteError: the suite's file is invalid.
         """
         stored_runs = list(self._store.runs())
         original_runs = [run for run in stored_runs if run.regrade_of is None]
@@ -111,7 +111,7 @@ class DriftQuery:
             else self._filter_by_target(candidates, request.target, original_runs)
         )
         pair = _only_pair([run for run in candidates if run.imported is None] or candidates, original_runs)
-        # The newest comes first in a store, and of two that began at once the later stored is the later one.
+        # The newest comes first in a store; of two that started at once, the one stored later is later.
         pair_runs = sorted(
             (run for run in original_runs[::-1] if _pair(run) == pair), key=lambda run: run.started_at
         )
@@ -182,7 +182,7 @@ class DriftQuery:
         return observer.seen()
 
     def _with_rules(self, run: Run) -> dict[str, Case]:
-        """The cases with a pass rule of their own, of which one digest has one set."""
+        """Returns the cases with a pass rule of their own; they are the same for runs of one digest."""
         cases = (stored_case.case for stored_case in self._store.cases(run.suite.content))
         return {
             case.id: Case(id=case.id, input=(), pass_rule=case.pass_rule)
@@ -219,7 +219,7 @@ class DriftQuery:
         return matches
 
     def _filter_by_time(self, runs: Sequence[Run], request: DriftRequest, notes: list[str]) -> list[Run]:
-        """The runs of the time that is wanted, from the baseline on, which may be anybody's."""
+        """Returns the runs in the requested period, from the baseline on; no other imported run counts."""
         baseline = None if request.baseline is None else self._find_baseline(runs, request.baseline)
         first, last, now = request.since, request.until, datetime.now(UTC)
         own_runs = [run for run in runs if run is baseline or run.imported is None]
@@ -262,7 +262,7 @@ def _pair(run: Run) -> tuple[str, str]:
 
 
 def _only_pair(candidates: Sequence[Run], all_runs: Sequence[Run]) -> tuple[str, str]:
-    """The suite and target of the runs, where these are one; else those of which alone there are several."""
+    """Returns the only pair of suite and target of the runs, else the only pair with several runs."""
     if not all_runs:
         raise NothingSelected("No run is stored here. `proctor run SUITE --target T` makes one.")
     counts = Counter(map(_pair, candidates))

@@ -1,7 +1,7 @@
 """Bundles: runs as signed files that others can check.
 
-In: a finished run of a store, or somebody's bundle. Out: a bundle, or what checking one showed.
-Of a run of ours: `attest.py` writes it, `prove.py` writes one trial of it, `countersign.py` adds a signature.
+In: a finished run of a store, or a bundle. Out: a bundle, or the result of checking one.
+Of a stored run: `attest.py` writes it, `prove.py` writes one trial of it, `countersign.py` adds a signature.
 Of a bundle: `verify.py` checks it (scores in `regrade.py`), `certify.py`, `import_bundle.py`, `replay.py`.
 Start reading with `attest.py` and `verify.py`.
 """

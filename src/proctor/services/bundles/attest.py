@@ -1,7 +1,6 @@
 """Writes finished runs as bundles: full ones, or public ones without what is held out.
 
-A bundle holds only the run and the store's own record of it, so that the same run gives the same bytes
-wherever and whenever it is attested.
+A bundle has only the run and the store's record of it, so the same run always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -55,12 +54,12 @@ Watch = Callable[[str, int, bytes, bytes, Case | Trial], None]
 def attest(
     store: Store, run: Run, path: Path, *, public: bool, key: SigningKey | None, notify: Tell | None = None
 ) -> Statement:
-    """Writes a run as a bundle, and records that this shows its holdout to somebody.
+    """Writes a run as a bundle, and records an access to its holdout.
 
     Args:
         store: where the run is.
         run: the run, finished.
-        path: a folder, or an archive if it ends in `.zip`; there only when the bundle is whole.
+        path: a folder, or an archive if it ends in `.zip`; it appears only when the bundle is complete.
         public: leave out what is held out.
         key: what signs; None for no signature.
         notify: called with lines for the user.
@@ -89,11 +88,11 @@ def bundled(
 
 
 def check_finished(store: Store, run: Run) -> None:
-    """Refuses a run that is not complete, or was not made here.
+    """Refuses a run that is incomplete or imported.
 
     Raises:
-        UsageError: it was cut short, trials of it are missing, or its answers were imported.
-        StoreError: it has a holdout, and the look at it cannot be counted.
+        UsageError: it was interrupted, trials are missing, or its answers were imported.
+        StoreError: it has a holdout, and the access cannot be recorded.
     """
     if run.suite.split_rule is not None:
         store.check_can_count_looks()
@@ -111,7 +110,7 @@ def check_finished(store: Store, run: Run) -> None:
 
 
 def keep_looks_at(store: Store, run: Run, statement: Statement) -> None:
-    """Keeps what a bundle shows of a holdout: its pass rate, and in a full one questions and answers too."""
+    """Records what a bundle shows of a holdout: its pass rate, and in a full one the cases too."""
     if "holdout" in statement.claims:
         keep_look(store, run, "rate")
     if shows_held_out(run, statement):
@@ -119,18 +118,18 @@ def keep_looks_at(store: Store, run: Run, statement: Statement) -> None:
 
 
 def shows_held_out(run: Run, statement: Statement) -> bool:
-    """Whether a bundle has what the run's suite holds out; a full one has every case of the suite."""
+    """Whether a bundle shows held-out cases; a full one has every case of the suite."""
     return statement.kind == "full" and run.suite.split_rule is not None
 
 
 def enveloped(statement: Statement, key: SigningKey | None) -> Envelope:
-    """The statement with a signature, or with none."""
+    """Returns the envelope of a statement, signed if there is a key."""
     payload = canonical(statement_data(statement))
     return Envelope(payload, () if key is None else (signature(payload, key),))
 
 
 def signature(payload: bytes, key: SigningKey) -> Signature:
-    """A key's signature over a statement."""
+    """Signs a statement with a key."""
     return Signature(key.id, key.sign(signed_bytes(payload)), key.public_pem)
 
 
@@ -140,7 +139,7 @@ def passed_into(
     """Streams a run once through the files of its bundle, and returns the statement about it.
 
     Args:
-        out: takes the lines of all files but the envelope.
+        out: receives the lines of all files but the envelope.
         store: where the run is.
         run: the run, finished.
         public: hide what is held out.
@@ -152,7 +151,7 @@ def passed_into(
         UsageError: a bundle cannot hold one of its values.
     """
     if public and run.suite.split_rule is not None:
-        run = replace(run, warnings=())  # they quote cases, and do not say of which split
+        run = replace(run, warnings=())  # they may quote held-out cases
     redacted_run = published(run)
     out.add(CONFIG, canonical(config_of(run)))
     out.add(ENVIRONMENT, canonical(environment_of(run)))
@@ -186,7 +185,7 @@ def passed_into(
 
 
 class _RunStream:
-    """The cases and trials of a run on their way into the files of a bundle."""
+    """Streams the cases and trials of a run into the files of a bundle."""
 
     def __init__(self, out: Digests, store: Store, run: Run, *, public: bool, on_line: Watch | None) -> None:
         self._out = out
@@ -200,7 +199,7 @@ class _RunStream:
         self.counting = Counting(run)
 
     def write_all(self, tell: Callable[[int, int], None]) -> None:
-        """All of them, each trial after its case."""
+        """Writes all of them, each trial after its case."""
         trials = self._store.trials(self._run.id)
         trial = next(trials, None)
         for position, stored_case in enumerate(self._store.cases(self._run.suite.content)):
@@ -250,7 +249,7 @@ class _RunStream:
 
 
 def _find_holdout(store: Store, run: Run) -> frozenset[int]:
-    """The positions of the held-out cases, also of those that the run did not ask."""
+    """Returns the positions of the held-out cases, including those that the run did not select."""
     rule = run.suite.split_rule
     if rule is None:
         return frozenset()

@@ -1,4 +1,4 @@
-"""Certifies runs and bundles: each is verified first, and only what was derived again is certified."""
+"""Certifies runs and bundles: each is verified first, and only derived results are certified."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def certify_bundle(
     Args:
         path: the bundle.
         trusted_keys: the keys that the user trusts, by their ids.
-        terms: what a certificate asks for.
-        force: certify it although it does not meet the terms.
+        terms: the requirements for a certificate.
+        force: certify it even if it does not meet the terms.
         store: where calibrations of judges are.
         notify: called with progress lines when it takes long.
 
     Raises:
         BundleError: something is wrong with the bundle.
-        NotCertified: it is not enough for a certificate.
+        NotCertified: it does not meet the terms.
         UsageError: there is no bundle, or it cannot be read.
     """
     envelope = _hash_envelope(path)
@@ -87,7 +87,7 @@ def certify_bundle(
 
 
 def _measure(verification: Verified) -> Measured:
-    """What the number of a bundle is of; what was not measured counts in every part of its run."""
+    """Returns what the result of a bundle was measured on; unmeasured trials of all splits count."""
     claim = verification.statement.claims["all"]
     return measured(
         verification.run,
@@ -123,7 +123,7 @@ def bundle_of(
     except BaseException as error:
         if not existed:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        if isinstance(error, BundleError):  # of the run, as its bundle is gone
+        if isinstance(error, BundleError):  # the message names the run, as its bundle is gone
             what = str(error).removeprefix(f"{path}: ")
             raise BundleError(f"Run {run.id} does not hold. {what}") from None
         raise
@@ -136,7 +136,7 @@ def looked_at(store: Store, run: Run, certified: Certified, *, stays: bool) -> i
         store: where accesses to holdouts are kept.
         run: the run.
         certified: its certificate.
-        stays: the bundle stays, with all that is held out.
+        stays: the bundle is kept, with all held-out cases.
     """
     if "holdout" in certified.statement.claims:
         keep_look(store, run, "rate")

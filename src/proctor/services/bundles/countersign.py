@@ -1,4 +1,4 @@
-"""Adds a further signature to a bundle: by somebody who has checked it, next to its maker's."""
+"""Adds a signature to a bundle, by someone who has checked it, beside its maker's."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class Countersigned(Struct, frozen=True):
-    """A bundle that has a key's signature."""
+    """The result of adding a signature to a bundle."""
 
     statement: Statement
     added: bool
-    """The signature was not there before."""
+    """Whether the signature is new."""
     signed_by: tuple[str, ...]
     """The ids of all keys that have signed, sorted, as the bundle's signatures are."""
 
@@ -37,16 +37,16 @@ class Countersigned(Struct, frozen=True):
 def countersign(
     path: Path, key: SigningKey, trusted_keys: Mapping[str, Trusted], notify: Tell | None = None
 ) -> Countersigned:
-    """Checks a bundle as `verify` does, and adds a signature of the key; all else in it stays.
+    """Checks a bundle as `verify` does, and adds a signature of the key; nothing else changes.
 
     Args:
         path: the bundle.
-        key: what signs. Where its signature is there already, nothing is written.
+        key: what signs. If it has signed already, nothing is written.
         trusted_keys: the keys that the user trusts, by their ids.
         notify: called with lines for the user.
 
     Raises:
-        BundleError: the bundle is not what it says it is, or was changed while it was checked.
+        BundleError: the bundle has a defect, or was changed while it was checked.
         UsageError: there is no bundle, or it cannot be written.
     """
     statement = verify(path, trusted_keys, notify).statement

@@ -1,4 +1,4 @@
-"""Imports bundles as stored runs: verified first, then completely or not at all, never over another run."""
+"""Imports bundles as stored runs: verified first, then completely or not at all; no run is overwritten."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from proctor.services.runs.reading.report import rows_of
 from proctor.services.suites.builtin_suites import BUILTIN
 
 TAG = "imported"
-"""The prefix of an imported run's tag; how its bundle was signed follows."""
+"""The prefix of an imported run's tag, followed by the standing of its signatures."""
 
 
 class Imported(Struct, frozen=True, kw_only=True):
-    """A run that is in the store, and the bundle that it is the run of."""
+    """An imported run, and the bundle that it is from."""
 
     run: Run
     verified: Verified
     new: bool
-    """It was not there before."""
+    """Whether it was not in the store before."""
 
 
 def import_bundle(store: Store, path: Path, options: ImportOptions, notify: Tell | None = None) -> Imported:
@@ -47,12 +47,12 @@ def import_bundle(store: Store, path: Path, options: ImportOptions, notify: Tell
     Args:
         store: where it is stored.
         path: the bundle.
-        options: what the user asks of it.
+        options: what the user requires of it.
         notify: called with progress lines when it takes long.
 
     Raises:
-        BundleError: it is not what it says it is, not signed as it has to be, or has the id of another run
-            that is there; nothing is stored then.
+        BundleError: it has a defect, is not signed as required, or has the id of another stored run; nothing
+            is stored.
         UsageError: there is no bundle, it is a public one, or its suite would act on this machine.
         StoreError: the store cannot be written.
     """
@@ -72,7 +72,7 @@ def import_bundle(store: Store, path: Path, options: ImportOptions, notify: Tell
                 f"{path} has the id of another run, {existing.id}, which is in this store and differs from "
                 "it. One of them is not what it says it is. Nothing was changed."
             )
-        if existing is not None:  # an import that was cut short
+        if existing is not None:  # an interrupted import
             store.delete(existing.id)
         return Imported(
             run=_store_run(store, bundle, verification, options, notify), verified=verification, new=True
@@ -114,7 +114,7 @@ def _store_trials(store: Store, run: Run, bundle: Bundle, statement: Statement, 
 
 
 def _undo(store: Store, run: Run | None, suite: Suite, versions_before: set[tuple[str, str | None]]) -> None:
-    """Removes what was stored; what cannot be removed now is removed by the next import of the bundle."""
+    """Removes what was stored; the next import of the bundle removes what could not be removed now."""
     with suppress(ProctorError):
         if run is not None:
             store.delete(run.id)
@@ -127,7 +127,7 @@ def _undo(store: Store, run: Run | None, suite: Suite, versions_before: set[tupl
 
 
 def _is_same(store: Store, run: Run, bundle: Bundle, verification: Verified) -> bool:
-    """Whether a stored run is the one that a bundle is of: its own maker may import it again."""
+    """Whether a bundle is of this stored run: its maker may import it again."""
     theirs, own = verification.run, published(replace(run, imported=None))
     if _without_place(own.suite) != _without_place(theirs.suite):
         return False

@@ -1,6 +1,6 @@
-"""Reads a verified bundle's suite and trials once more for a store, and compares them with the digests.
+"""Reads a verified bundle's suite and trials again for a store, and compares them with the digests.
 
-A bundle lies where others may write. Only what was verified is imported, or nothing.
+Others may change a bundle at any time; anything that was not verified is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from proctor.services.suites.saved_names import versioned
 T = TypeVar("T")
 
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
-"""As `request.new_id` makes them."""
+"""The form of ids from `new_id` in `runs/request.py`."""
 _MAX_NAME_LENGTH = 200
 """In characters; lists of runs have no room for longer names."""
 
@@ -48,19 +48,19 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
     require_signature: bool = False
     """It must be signed by one of them."""
     allow_programs: bool = False
-    """The suite may do what `foreign` lists."""
+    """The suite may do what `find_side_effects` lists."""
     own_targets: frozenset[str] = frozenset()
     """The names of the user's own targets file."""
     judged: bool = False
-    """The user names the judges."""
+    """Whether the user names the judges."""
 
 
 def verified(path: Path, options: ImportOptions, notify: Tell | None = None) -> Verified:
     """Verifies a bundle, and checks that it is signed as the options require.
 
     Raises:
-        BundleError: it is not what it says it is, or not signed as it has to be.
-        UsageError: there is none.
+        BundleError: it has a defect, or is not signed as required.
+        UsageError: there is no bundle.
     """
     verification = verify(path, options.trusted, notify)
     if options.require_signature and verification.standing != "trusted":
@@ -77,10 +77,10 @@ def verified(path: Path, options: ImportOptions, notify: Tell | None = None) -> 
 
 
 def read_cases(bundle: Bundle, statement: Statement) -> Iterator[CaseLine]:
-    """The cases that a bundle shows, in order.
+    """Yields the cases that a bundle shows, in order.
 
     Raises:
-        BundleError: at the latest at the end, that they are not those that were verified.
+        BundleError: at the end at the latest, if they are not those that were verified.
     """
     for line in _lines(bundle, statement, SUITE, skipped=1):
         record = _read(bundle, case_from, line)
@@ -89,7 +89,7 @@ def read_cases(bundle: Bundle, statement: Statement) -> Iterator[CaseLine]:
 
 
 def read_trials(bundle: Bundle, statement: Statement) -> Iterator[TrialLine]:
-    """The trials that a bundle shows, in order; raises as `cases_of` does."""
+    """Yields the trials that a bundle shows, in order; raises as `read_cases` does."""
     for line in _lines(bundle, statement, TRIALS):
         record = _read(bundle, trial_from, line)
         if not isinstance(record, HiddenLine):
@@ -97,16 +97,16 @@ def read_trials(bundle: Bundle, statement: Statement) -> Iterator[TrialLine]:
 
 
 def read_target_names(environ: Mapping[str, str]) -> frozenset[str]:
-    """The names of the user's own targets file; none where there is no such file.
+    """Returns the names in the user's own targets file; none where there is no such file.
 
     Raises:
-        SuiteError: it is wrong.
+        SuiteError: the file is invalid.
     """
     return frozenset(Names(environ).names())
 
 
 def describe_signatures(verification: Verified) -> str:
-    """How a bundle is signed, as a sentence; with whole fingerprints."""
+    """Describes how a bundle is signed, with whole fingerprints."""
     by = ", ".join(
         f"{signature.name} ({signature.id})"
         for signature in verification.signatures
@@ -129,7 +129,7 @@ def import_suite(store: Store, bundle: Bundle, verification: Verified, options: 
 
     Raises:
         BundleError: it was changed since it was verified.
-        UsageError: it would act on this machine and may not, or its name cannot be had.
+        UsageError: it would act on this machine and may not, or its name is not allowed.
     """
     statement, is_full = verification.statement, verification.statement.kind == "full"
     header = replace(verification.run.suite, version=None, folder="", defaults=Defaults())
@@ -158,10 +158,10 @@ def import_suite(store: Store, bundle: Bundle, verification: Verified, options: 
 
 
 def name_of(suite: Suite) -> str:
-    """The name under which a bundle's suite is saved; earlier versions called a built-in one only `cheap`.
+    """Returns the name under which a bundle's suite is saved; earlier versions called a built-in one `cheap`.
 
     Raises:
-        UsageError: it is that of a version or of a built-in suite with other cases, or cannot be listed.
+        UsageError: the name is one of a version or of a built-in suite with other cases, or is too long.
     """
     name = suite.name
     if (

@@ -74,7 +74,7 @@ def prove(
         store: where the run is.
         run: the run, finished.
         collector: the trial and the file.
-        public: with the envelope of the public bundle instead of the full one.
+        public: use the envelope of the public bundle instead of the full one.
         key: what signs; None for no signature.
         notify: called with progress lines when it takes long.
 

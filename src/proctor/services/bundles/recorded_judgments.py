@@ -1,7 +1,7 @@
 """Checks scores that depend on recorded judgments: those of judges, embedding models and programs.
 
-A judge's recorded replies are read again by the grader that asked for them, and must lead to the recorded
-score. Whether the judge really replied so cannot be checked.
+The grader reads a judge's recorded replies again, and must reach the recorded score. Whether the judge really
+gave these replies cannot be checked.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def check_judgments(place: str, recorded: Sequence[Judgment], derived: Sequence[
     """Compares judgments with what the same replies give when they are read again.
 
     Raises:
-        Defect: one is not what its reply says.
+        Defect: a judgment differs from its reply.
     """
     for nth, (judgment, derived_judgment) in enumerate(zip(recorded, derived, strict=True), 1):
         for name in ("passed", "value"):
@@ -73,7 +73,7 @@ def check_implied(place: str, assertion: Assertion, grader: Grader, recorded: Sc
     """Checks that the outcome of a score follows from its value, where the value decides it.
 
     Raises:
-        Defect: they do not.
+        Defect: it does not.
     """
     if recorded.value is None:
         return

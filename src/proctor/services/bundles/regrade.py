@@ -1,8 +1,8 @@
 """Grades the recorded answers of a bundle again, and compares the scores.
 
 Graders that call no model give the same score again, and those with judges do with the recorded replies.
-Embedding models and programs are not called again, and nothing of a bundle is ever run: their scores are
-counted as recorded, and only checked for consistency.
+Embedding models and programs are never called: their scores are counted as recorded, and only checked for
+consistency.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ T = TypeVar("T")
 _KILLED_COST_S = 5.0
 """Counted as lost for each score whose grader was killed."""
 _MAX_LOST_S = 20.0
-"""A grader that has lost this many seconds is not run any more."""
+"""A grader that has lost this many seconds is no longer run."""
 _TIMEOUT_COST_S = 0.25
-"""Counted as lost for each search that its grader ended itself."""
+"""Counted as lost for each search that its grader timed out itself."""
 _TIMEOUT_PHRASE = "did not end within"
 
 
@@ -46,18 +46,18 @@ class Deriving:
     """Checks that the scores of trials follow from their answers, case by case."""
 
     def __init__(self, run: Run, isolation: BlockingIsolation) -> None:
-        """Takes the run and what runs its graders.
+        """Takes the run and the isolation for its graders.
 
         Args:
-            run: the run that they are of.
-            isolation: runs the graders, and ends those that take too long.
+            run: the run.
+            isolation: runs the graders, and stops those that take too long.
         """
         self._run = run
         self._isolation = isolation
         self._lost_s: defaultdict[str, float] = defaultdict(float)
         """The seconds that each grader used without a result."""
         self._masks = bool(names_in([spec.options.get("env", {}) for spec in specs_of(run)]))
-        """Values of variables may have been blotted out of what was done in a workspace."""
+        """Whether values of variables may be masked in answers from a workspace."""
         self._grader_classes: dict[str, type[Any] | None] = {}
         self._group: list[tuple[str, Trial]] = []
         """The trials so far of a case whose answers are graded together, with their places in the file."""
@@ -83,7 +83,7 @@ class Deriving:
         Args:
             place: where the trial is in the file, for messages.
             case: its case.
-            trial: the trial; a case's come one after the other.
+            trial: the trial; those of a case must come one after the other.
 
         Raises:
             Defect: a score does not follow from the answer.
@@ -116,7 +116,7 @@ class Deriving:
                 if trial.output is None:
                     continue
                 recorded = trial.scores[nth]
-                if missing:  # then nothing can be said over all of them
+                if missing:  # then there is no score over all repeats
                     same(_score_place(place, trial, nth), "the outcome", recorded.outcome.value, "unscored")
                     self.graded_again += 1
                 else:
@@ -128,7 +128,7 @@ class Deriving:
         return kind is not None and bool(kind.over_repeats)
 
     def _grader_class(self, assertion: Assertion) -> type[Any] | None:
-        """The class of a grader; None for one that is not installed here."""
+        """Returns the class of a grader; None for one that is not installed here."""
         if assertion.grader not in self._grader_classes:
             try:
                 self._grader_classes[assertion.grader] = GRADERS.get(assertion.grader)
@@ -157,10 +157,10 @@ class Deriving:
     def _derive_score(
         self, assertion: Assertion, grader: Grader, recorded: Score, graded: Graded
     ) -> Score | None:
-        """Grades an answer again, with judges that give their recorded replies.
+        """Grades an answer again, with judges that return their recorded replies.
 
-        None where the grader needs more than that, where the replies belong to other prompts, or where it
-        takes too long.
+        Returns None where the grader needs more than that, where the replies belong to other prompts, or
+        where it takes too long.
         """
         wants = grader.wants()
         if "embedder" in wants or _runs_programs(assertion, grader) or self._is_masked(graded.case):
@@ -179,7 +179,7 @@ class Deriving:
         return derived
 
     def _bind_grader(self, place: str, assertion: Assertion) -> Grader | None:
-        """The grader of an assertion; None where checking its parameters takes too long.
+        """Returns the grader of an assertion; None where checking its parameters takes too long.
 
         Raises:
             Defect: there is no such grader, or its parameters are wrong.
@@ -200,7 +200,7 @@ class Deriving:
             return None
 
     def _is_masked(self, case: Case) -> bool:
-        """Whether the answer may have a variable's name where the grader saw its value."""
+        """Whether the recorded answer may have a variable's name in place of the value that was graded."""
         return _names_variables(case) or (case.workspace is not None and self._masks)
 
     def _compare(self, place: str, recorded: Score, derived: Score, again: str) -> None:
@@ -230,14 +230,14 @@ def _bind_or_defect(place: str, assertion: Assertion) -> Grader | Defect:
 def _score_with_replies(
     assertion: Assertion, graded: Graded, run: Run, judgments: Sequence[Judgment] | None
 ) -> tuple[Score | None]:
-    """The score of an answer; None where its grader wants to wait. With judgments, its judges gave these."""
+    """Scores an answer, with the replies of these judgments if any; None where its grader has to wait."""
     if judgments is not None:
         graded = with_judges(graded, run, judgments)
     return (_run_without_waiting(score(assertion, graded, GRADERS.get)),)
 
 
 def _runs_programs(assertion: Assertion, grader: Grader) -> bool:
-    """Whether the grader may run one; a check of several does where a member does."""
+    """Whether the grader may run a program; a composite does where a member does."""
     return grader.waits and (assertion.grader != "composite" or b'"program"' in encode(assertion.params))
 
 
@@ -268,7 +268,7 @@ def _names_variables(case: Case) -> bool:
 def _check_form(place: str, assertion: Assertion, recorded: Score, *, names_variables: bool) -> None:
     """Checks what holds for every score of an assertion, whatever its grader.
 
-    Where variables were filled in, the name may have a variable for a text that only happens to be its value.
+    Where variables were filled in, the name may have a variable in place of a text that equals its value.
     """
     same(place, "the grader", recorded.grader, assertion.grader)
     if not names_variables:
@@ -288,7 +288,7 @@ def _check_form(place: str, assertion: Assertion, recorded: Score, *, names_vari
 
 
 def _is_close(first: float | None, second: float | None) -> bool:
-    """Equal but for the rounding of a sum whose parts come in another order."""
+    """Whether values are equal up to the rounding of sums in another order."""
     if first is None or second is None:
         return first is second
     return abs(first - second) <= 1e-9

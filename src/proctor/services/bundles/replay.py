@@ -20,7 +20,7 @@ from proctor.services.runs.reading.report import keep_look, rows_of
 from proctor.services.runs.request import Request
 
 _FIXED_SETTINGS = frozenset({"repeats", "threshold", "judge_repeats", "judge_rule", "reuse", "cache"})
-"""Settings that the bundle's run decides, or that would give old answers for new ones."""
+"""Settings that the bundle's run decides, or that would reuse old answers."""
 
 
 class Asking(Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class Asking(Struct, frozen=True, kw_only=True):
     before: tuple[Said, ...]
     """The bundle's trials that are repeated."""
     notes: tuple[str, ...]
-    """What is left out, in sentences."""
+    """Sentences on what is left out."""
 
 
 class Who(Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Who(Struct, frozen=True, kw_only=True):
     target: str
     judges: tuple[str, ...] = ()
     split: Literal["dev", "holdout", "all"] | None = None
-    """Only this part; None for all cases of the bundle's run."""
+    """Only this split; None for all cases of the bundle's run."""
     settings: Settings = Settings()
     """Only concurrency, timeout, retries, answer size and budget of it are used."""
 
@@ -58,7 +58,7 @@ def asking(
         notify: called with progress lines when it takes long.
 
     Raises:
-        BundleError: it is not what it says it is, or not signed as it has to be; nothing is saved then.
+        BundleError: it has a defect, or is not signed as required; nothing is saved.
         UsageError: there is no bundle, or its suite would act on this machine.
         NothingSelected: the bundle has no trial of the split.
     """
@@ -105,7 +105,7 @@ def _request(suite: Suite, run: Run, options: Who, before: tuple[Said, ...]) -> 
         selection = replace(selection, split="all")
     elif options.split not in (None, "all"):
         selection = replace(selection, split=options.split)
-    if selection.limit is not None:  # it was of all splits, and of cases that may be hidden now
+    if selection.limit is not None:  # it applied to all splits, and to cases that may be hidden now
         selection = replace(selection, limit=len({answer.case_id for answer in before}))
     settings = replace(
         options.settings,

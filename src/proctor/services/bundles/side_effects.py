@@ -1,6 +1,6 @@
-"""Finds what a suite from a bundle or a page would do here besides calling the target, and refuses it.
+"""Finds what an untrusted suite would do here besides calling the target, and refuses it.
 
-A suite of one's own may run programs, name targets and read environment variables. One that a stranger wrote
+A user's own suite may run programs, name targets and read environment variables. One from a bundle or a page
 would do so on this machine, with this user's keys.
 """
 
@@ -18,38 +18,38 @@ from proctor.safe_text import cut
 
 FLAG = "--allow-programs"
 _MAX_NAMED = 5
-"""The most side effects that a message names."""
+"""The maximum number of side effects that a message names."""
 _MAX_DETAIL_LENGTH = 60
 """In characters, of each."""
 
 
 class SideEffectCheck:
-    """Collects what the cases of such a suite would do, while they stream by."""
+    """Collects the side effects of a suite's cases while they are read."""
 
     def __init__(self, own_targets: Collection[str], *, judged: bool = False) -> None:
-        """Takes what cases may use.
+        """Takes what cases are allowed to use.
 
         Args:
-            own_targets: the names of the user's own targets file, which mean what the user wrote.
-            judged: the user names the judges, so that no grader's own are called.
+            own_targets: the names in the user's own targets file, which cases may use.
+            judged: the user names the judges, so those that graders name are not called.
         """
         self._own_targets = own_targets
         self._judged = judged
         self._effects: list[tuple[int, str, str, str]] = []
 
     def add(self, position: int, case: Case) -> None:
-        """The next case, and its place in the suite."""
+        """Adds the next case, with its position in the suite."""
         for what, detail in find_side_effects(case, self._own_targets, judged=self._judged):
             self._effects.append((position, case.id, what, detail))
 
     def check(self, index: Index) -> None:
-        """Refuses a suite that would do anything.
+        """Refuses a suite with side effects.
 
         Args:
-            index: knows which cases are held out; of them no detail is shown.
+            index: says which cases are held out; their details are not shown.
 
         Raises:
-            UsageError: it would; names what, and how to allow it.
+            UsageError: it has some; names them, and how to allow them.
         """
         if not self._effects:
             return
@@ -73,8 +73,8 @@ def find_side_effects(
 
     Args:
         case: the case.
-        own_targets: the names of the user's own targets file.
-        judged: the user names the judges, so that no grader's own are called.
+        own_targets: the names in the user's own targets file.
+        judged: the user names the judges, so those that graders name are not called.
     """
     for assertion in case.assertions:
         for command in _find_programs(assertion):
@@ -92,7 +92,7 @@ def find_side_effects(
 
 
 def _find_programs(assertion: Assertion) -> Iterator[list[str]]:
-    """The command lines of an assertion; those inside a composite one too."""
+    """Yields the command lines of an assertion, including those inside a composite."""
     if assertion.grader == "program":
         yield _command_words(assertion.params.get("command"))
     elif assertion.grader == "composite":
@@ -118,7 +118,7 @@ def _command_words(command: Any) -> list[str]:
 def _find_judges(assertion: Assertion) -> list[str]:
     try:
         grader = bind(assertion, GRADERS.get)
-    except (UnknownName, ValueError):  # it cannot be asked for anything
+    except (UnknownName, ValueError):  # an invalid grader calls nothing
         return []
     return [name for name in grader.judges() if name is not None] if grader.wants() else []
 

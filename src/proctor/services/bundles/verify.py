@@ -1,4 +1,4 @@
-"""Checks bundles, and derives their numbers again from the trials.
+"""Checks bundles, and derives their numbers from the trials again.
 
 The checks run in this order and end at the first defect: the list of files, the envelope's shape, all hashes,
 the signatures, whether statement and files are of one run, the cases with their tree, then trial by trial
@@ -80,13 +80,13 @@ class Verified(Struct, frozen=True, kw_only=True):
     recounted: dict[str, int]
     """How many scores could not be derived and were counted as recorded, by grader."""
     prompts: dict[str, set[str]]
-    """The judges that spoke in shown trials, by name, and the digests of their prompts."""
+    """The judges of shown trials by name, with the digests of their prompts."""
     taken_over: int
     """How many shown trials have answers of earlier runs."""
     hidden: int
     """How many trials are hidden."""
     unverified: tuple[str, ...]
-    """What could not be checked, in sentences."""
+    """Sentences on what could not be checked."""
 
 
 def verify(
@@ -104,7 +104,7 @@ def verify(
         on_check: called with each of `CHECKS` that the bundle passed.
 
     Raises:
-        BundleError: something is wrong; the text has the first thing that is.
+        BundleError: it has a defect; the text names the first one.
         UsageError: there is no bundle, it cannot be read, or `cryptography` is missing and it is signed.
     """
     with opened(path) as bundle:
@@ -118,7 +118,7 @@ def verify(
 def _run_checks(
     bundle: Bundle, trusted_keys: Mapping[str, Trusted], notify: Tell | None, on_check: Callable[[str], None]
 ) -> Verified:
-    """All checks but the first in their order."""
+    """Runs all checks but the first, in order."""
     files, signatures, run = _check_before_lines(bundle, trusted_keys, on_check)
     statement = files.statement
     salts: set[bytes] = set()
@@ -164,7 +164,7 @@ def _run_checks(
 def _check_before_lines(
     bundle: Bundle, trusted_keys: Mapping[str, Trusted], on_check: Callable[[str], None]
 ) -> tuple[_BundleFiles, tuple[CheckedSignature, ...], Run]:
-    """The checks before the first line is read."""
+    """Runs the checks before the first line is read."""
     envelope = envelope_of(bundle.read(ENVELOPE))
     files = _BundleFiles(bundle, statement_of(envelope))
     on_check("envelope")
@@ -182,7 +182,7 @@ def check_signatures(envelope: Envelope, trusted_keys: Mapping[str, Trusted]) ->
     """Checks the signatures of an envelope, and returns them.
 
     Raises:
-        Defect: one does not, or is by another key than it says.
+        Defect: one does not hold, or is by another key than it says.
         UsageError: `cryptography` is missing.
     """
     signatures: list[CheckedSignature] = []
@@ -210,14 +210,14 @@ def standing_of(signatures: tuple[CheckedSignature, ...]) -> Standing:
 
 
 class _BundleFiles:
-    """The files of a bundle that the statement is about, which may not change while they are read."""
+    """The files of a bundle that the statement covers; they may not change while they are read."""
 
     def __init__(self, bundle: Bundle, statement: Statement) -> None:
         self._bundle = bundle
         self.statement = statement
 
     def check(self) -> None:
-        """Compares each with its digest, before anything in it is used."""
+        """Compares each file with its digest, before its content is used."""
         for name in FILES:
             same(name, "the SHA-256", self._bundle.sha256(name), self.statement.files[name])
 
@@ -227,14 +227,14 @@ class _BundleFiles:
         return run_of(self._read_whole(CONFIG), self._read_whole(ENVIRONMENT), header_of(header))
 
     def cases(self, run: Run) -> Iterator[bytes]:
-        """The lines of the cases; the header before them must be that of the run."""
+        """Returns the lines of the cases; the header before them must be that of the run."""
         lines = self.lines(SUITE)
         if header_line(run.suite) != next(lines, None):
             raise Defect(f"{SUITE} was changed while it was read.")
         return lines
 
     def lines(self, name: str) -> Iterator[bytes]:
-        """The lines of a file."""
+        """Yields the lines of a file."""
         hasher = sha256()
         yield from self._bundle.lines(name, hasher)
         self._check_same(name, hasher)

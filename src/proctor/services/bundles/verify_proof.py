@@ -19,7 +19,7 @@ from proctor.services.bundles.verify import CheckedSignature, check_signatures, 
 
 _PREFIX = b'{"case":'
 _MAX_BYTES = 128 * 2**20
-"""The most bytes of a proof: an envelope and two lines."""
+"""The maximum size of a proof: an envelope and two lines."""
 
 
 class VerifiedProof(Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class VerifiedProof(Struct, frozen=True, kw_only=True):
 
 
 def may_be_proof(path: str | Path) -> bool:
-    """Whether there is a file that begins as a proof does, right or wrong."""
+    """Whether there is a file that begins like a proof, valid or not."""
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             return False
@@ -50,7 +50,7 @@ def verify_proof(path: str | Path, trusted_keys: Mapping[str, Trusted]) -> Verif
         trusted_keys: the keys that the user trusts, by their ids.
 
     Raises:
-        BundleError: something is wrong; the text has the first thing that is.
+        BundleError: it has a defect; the text names the first one.
         UsageError: the file cannot be read, or `cryptography` is missing and it is signed.
     """
     try:

@@ -21,18 +21,18 @@ T = TypeVar("T")
 INLINE_LIMIT_S = 0.01
 """The processor time of one attempt; an event loop is held by two of them at most, one after the other."""
 MAX_INLINE_SIZE = 200_000
-"""In characters. C code cannot be interrupted, and reads this much in a few milliseconds."""
+"""In characters. C code cannot be interrupted, but reads this much in a few milliseconds."""
 _MAX_SIZE_WITHOUT_ALARM = 4_000
 _ALARM_AGAIN_S = 0.005
-"""The alarm is repeated, as Python ignores what is raised while it frees an object."""
+"""The alarm repeats, as Python ignores exceptions raised while it frees an object."""
 
 
 class TooLong(BaseException):
-    """A computation did not end in its time; no `except Exception` on the way may swallow it."""
+    """A computation exceeded its limit; a BaseException, so that no `except Exception` swallows it."""
 
 
 class InlineLimit:
-    """Ends computations after a number of seconds of processor time; C code ends when it returns."""
+    """Stops computations after a number of seconds of processor time; C code stops when it returns."""
 
     def __init__(self, seconds: float) -> None:
         """Takes the limit in seconds; `install` starts it."""
@@ -42,12 +42,12 @@ class InlineLimit:
         self.works = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
 
     def install(self) -> None:
-        """Takes the system's timer."""
+        """Installs the handler of the system's timer."""
         if self.works:
             self._before = signal.signal(signal.SIGVTALRM, self._stop)
 
     def close(self) -> None:
-        """Gives the timer back. Safe to call twice."""
+        """Restores the previous handler. Safe to call twice."""
         if self._before is not None:
             signal.signal(signal.SIGVTALRM, self._before)
             self._before = None
@@ -56,7 +56,7 @@ class InlineLimit:
         """Returns the result of a computation.
 
         Raises:
-            TooLong: it did not end in time.
+            TooLong: it exceeded the limit.
         """
         if self._before is None:
             return work()
@@ -77,7 +77,7 @@ class InlineLimit:
 
 
 def _must_not_raise(frame: FrameType | None) -> bool:
-    """Whether a module is being imported, which would stay half made, or `__del__` drops errors."""
+    """Whether a module is being imported, which would stay half initialized, or `__del__` drops errors."""
     while frame is not None:
         code = frame.f_code
         if code.co_name == "__del__" or code.co_filename.startswith("<frozen importlib"):
@@ -125,9 +125,9 @@ class EventLoopIsolation(_Attempts):
         """See `protocols.Isolation`.
 
         Raises:
-            asyncio.CancelledError: the run was stopped, so that nothing came of it.
+            asyncio.CancelledError: the run was stopped.
         """
-        async with self._turn:  # one attempt each time the loop goes round
+        async with self._turn:  # one attempt per iteration of the loop
             value = self.attempt(work, size, key)
             await asyncio.sleep(0)
         if value is not None:
@@ -165,7 +165,7 @@ class EventLoopIsolation(_Attempts):
 
 
 class BlockingIsolation(_Attempts):
-    """The same for a caller who waits, without a loop."""
+    """`protocols.Isolation` for callers without an event loop."""
 
     def __init__(self) -> None:
         """Starts no process."""

@@ -1,8 +1,8 @@
-"""A process that grades for another one: `python -m proctor.services.grading.worker`.
+"""The worker process for graders: `python -m proctor.services.grading.worker`.
 
-It reads jobs from stdin and writes what they give to stdout, each as its length in eight bytes and a pickle.
-Both ends are Proctor, and what a model wrote is only ever a text in a job. The system ends the process when
-a job takes more processor time than it may, whatever code it is in, and when its parent ends.
+It reads jobs from stdin and writes results to stdout, each as its length in eight bytes and a pickle. Both
+ends are Proctor, and model output is only ever text in a job. The system ends the process when a job exceeds
+its processor time, whatever code it runs, and when its parent ends.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _SET_PARENT_DEATH_SIGNAL = 1
 
 
 def main() -> None:
-    """Works until stdin ends."""
-    # What a grader prints is no part of a reply.
+    """Runs jobs until stdin ends."""
+    # What a grader prints must not be part of a reply.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def _die_with_parent() -> None:
-    """Have Linux end this process with its parent; elsewhere it ends with its job, as stdin has ended."""
+    """Makes Linux end this process with its parent; elsewhere it ends after its job, when stdin is closed."""
     if sys.platform == "linux":
         import ctypes
 
@@ -46,7 +46,7 @@ def _result(job: bytes) -> bytes:
             signal.signal(signal.SIGPROF, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_PROF, limit_s)
         return pickle.dumps((True, work(*arguments)))
-    except Exception as error:  # noqa: BLE001  # the parent says of which grader it is
+    except Exception as error:  # noqa: BLE001  # the parent adds the name of the grader
         return pickle.dumps((False, traceback.format_exception_only(error)[-1].strip()))
     finally:
         if limited:
@@ -54,7 +54,7 @@ def _result(job: bytes) -> bytes:
 
 
 def read_message(stream: IO[bytes]) -> bytes | None:
-    """The next message, or None at the end."""
+    """Reads the next message; None at the end."""
     length = stream.read(LENGTH_BYTES)
     if len(length) < LENGTH_BYTES:
         return None
@@ -63,7 +63,7 @@ def read_message(stream: IO[bytes]) -> bytes | None:
 
 
 def write_message(stream: IO[bytes], data: bytes) -> None:
-    """Writes one message, whole."""
+    """Writes one message."""
     stream.write(len(data).to_bytes(LENGTH_BYTES))
     stream.write(data)
     stream.flush()
@@ -75,12 +75,12 @@ def ended_by_limit(exit_code: int | None) -> bool:
 
 
 def dump_job(limit_s: float, work: Any, arguments: tuple[Any, ...]) -> bytes:
-    """A job as a message: its processor time, a function of a module and what it is called with."""
+    """Encodes a job: its processor time, a module-level function and its arguments."""
     return pickle.dumps((limit_s, work, arguments))
 
 
 def load_result(message: bytes) -> tuple[bool, Any]:
-    """A reply: whether the job ended well, and its value or what went wrong."""
+    """Decodes a reply: whether the job succeeded, and its value or error text."""
     ended_well, value = pickle.loads(message)  # noqa: S301  # from a worker of ours
     return ended_well, value
 

@@ -1,6 +1,6 @@
 """Processes for graders that may take long: started on demand, killed at their limit.
 
-A miss costs one process, which the next job replaces. Nothing here knows what a grader is.
+A timeout costs one process, which the next job replaces. This module does not depend on graders.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_PROCESSES = 4
 
 
 class GradingProcess:
-    """One worker; does one job after the other, on the thread of its caller."""
+    """One worker process; runs one job at a time, on the thread of its caller."""
 
     def __init__(self) -> None:
         """Starts the process."""
@@ -89,16 +89,16 @@ class GradingProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can do another job; one that is killed just as its reply has come cannot."""
+        """Whether it can run another job; one that was killed just as its reply came cannot."""
         return not self._overdue and self._process.poll() is None
 
     def close(self) -> None:
-        """Kills the process, also in the middle of a job. Safe to call twice."""
+        """Kills the process, even in the middle of a job. Safe to call twice."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                with suppress(OSError):  # what was not written yet
+                with suppress(OSError):  # unwritten data
                     pipe.close()
 
     def _end_overdue(self) -> None:
@@ -153,7 +153,7 @@ class GradingPool:
         process.close()
 
     def close(self) -> None:
-        """Kills every worker, whatever it does. Safe to call twice."""
+        """Kills every worker, even in the middle of a job. Safe to call twice."""
         with self._lock:
             self._closed = True
             processes = list(self._all)

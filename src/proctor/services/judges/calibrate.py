@@ -1,4 +1,4 @@
-"""Calibrates a judge: it judges labelled answers as in runs, and again with prompts changed in form only."""
+"""Calibrates a judge: it judges labelled answers as in runs, then by prompts changed only in form."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ class JudgeReply(Struct, frozen=True):
     verdict: Verdict
     reason: str
     shown: tuple[tuple[Message, ...], ...]
-    """The prompts, without repairs; empty where the judge was not called."""
+    """The prompts, without those that ask to repair a reply; empty where the judge was not called."""
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """An answer on which the judge differs from people, or gives no verdict."""
+    """An answer on which the judge and people differ, or the judge gives no verdict."""
 
     case_id: str
     repeat: int
     label: bool
     said: Verdict
     reason: str
-    """Empty for what is held out."""
+    """Empty for held-out answers."""
     notes: tuple[str, ...] = ()
     """What people wrote beside their labels."""
 
@@ -76,7 +76,7 @@ class Calibrated(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...]
     spent: Spent
     divided: int
-    """Answers with as many labels `pass` as `fail`; the judge was not called for them."""
+    """Answers with as many `pass` as `fail` labels; the judge was not called for them."""
     unasked: int
     """Answers for which no judge is called, such as empty ones."""
     repeated_cases: int
@@ -308,7 +308,7 @@ def _to_judged_answer(answer: Answer, replies: dict[PromptVariant, JudgeReply], 
     return Heard(
         people=people,
         usual=tuple(_PASSED.get(replies[PromptVariant(shift)].verdict) for shift in range(repeats)),
-        # By a prompt of the suite's own the judge is shown the same, and the order was not tried.
+        # A custom prompt of the suite may show the judge the same; then the order was not tested.
         turned=None if with_reversed_items.shown == first.shown else _PASSED.get(with_reversed_items.verdict),
         padded=None if longer.shown == first.shown else _PASSED.get(longer.verdict),
     )

@@ -1,4 +1,4 @@
-"""The labels of a store, as a file of labels has them: for `certify --judge`, and for export."""
+"""Reads the labels of a store for `certify --judge`, and exports them as a file of labels."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _HOW = (
 
 
 def stored_labels(store: Store, run: Run | None) -> Labels:
-    """The labels in a store that count.
+    """Returns the labels in a store whose runs exist.
 
     Args:
-        store: where they are.
-        run: only those of this run.
+        store: has the labels.
+        run: only labels of this run; None for all.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no label.
         StoreError: the store cannot be read.
     """
     all_labels = store.labels(None if run is None else run.id)
@@ -53,7 +53,7 @@ def no_labels(run: Run | None) -> UsageError:
 
 def _has_run(store: Store, run_id: str) -> bool:
     try:
-        return store.run(run_id).id == run_id  # a word may mean another run too
+        return store.run(run_id).id == run_id  # the id may also be a prefix of another
     except StoreError:
         return False
 
@@ -61,16 +61,16 @@ def _has_run(store: Store, run_id: str) -> bool:
 def exported_labels(
     store: Store, run: Run | None, labels: Sequence[KeptLabel], *, reveal: bool
 ) -> Iterator[str]:
-    """Labels as lines that `certify --labels` reads.
+    """Yields labels as lines that `certify --labels` reads.
 
     Labels of held-out answers show how many of them people pass, which is an access to the holdout; what
     people wrote about these answers is left out unless `reveal`, which is a further access.
 
     Args:
-        store: where accesses are kept.
-        run: the run that they are of; None for one that was deleted.
-        labels: what is written.
-        reveal: with the notes on held-out answers.
+        store: records accesses.
+        run: the run of the labels; None for a deleted one.
+        labels: the labels to write.
+        reveal: include the notes on held-out answers.
     """
     if run is not None and any(stored_label.held_out for stored_label in labels):
         keep_looks(store, run, reveal=reveal)

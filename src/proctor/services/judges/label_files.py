@@ -1,7 +1,7 @@
 """Reads files of labels: JSON Lines or CSV, one person's verdict on one answer per line.
 
 A line either names an answer of a stored run (`case_id`), as the lines of an exported run do, or holds the
-answer itself with what it answers and how it is judged. Everything that is wrong is found, with its line.
+answer itself with its prompt and how it is judged. All problems are reported, with their lines.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StandaloneAnswer(Struct, frozen=True):
     case: Case
     output: Output
     named: bool
-    """Its id is written in the file."""
+    """Whether the file has its id."""
 
 
 class LabelLine(Struct, frozen=True, kw_only=True):
@@ -62,21 +62,21 @@ class LabelLine(Struct, frozen=True, kw_only=True):
 
 
 class Labels(Struct, frozen=True):
-    """What a file of labels holds."""
+    """The labels of a file."""
 
     path: str
     labelled: tuple[LabelLine, ...]
     open: int
-    """How many lines have no label yet."""
+    """The number of lines without a label yet."""
     gone: int = 0
-    """How many labels are of runs that were deleted."""
+    """The number of labels of deleted runs."""
 
 
 def read_labels(path: str) -> Labels:
-    """All labels of a file; CSV where its name ends in `.csv`, else JSON Lines.
+    """Reads all labels of a file; CSV where its name ends in `.csv`, else JSON Lines.
 
     Raises:
-        SuiteError: lines are wrong; carries every problem.
+        SuiteError: lines are invalid; has every problem.
         UsageError: the file cannot be read, or has no label.
     """
     try:
@@ -111,7 +111,7 @@ def read_labels(path: str) -> Labels:
 
 
 def _parse_label(fields: Fields, notes: Notes) -> LabelLine | None:
-    """Parses the label of a line; None where it has none yet, and where the line is wrong."""
+    """Parses the label of a line; None where it has none yet or the line is invalid."""
     return _parse_run_label(fields, notes) if "case_id" in fields else _parse_standalone(fields, notes)
 
 
@@ -163,7 +163,7 @@ def _parse_standalone(fields: Fields, notes: Notes) -> LabelLine | None:
 
 
 def _parse_verdict(fields: Fields, *, must: bool) -> bool | None:
-    """Parses the person's verdict; None where the field is empty or wrong."""
+    """Parses the person's verdict; None where the field is empty or invalid."""
     if "label" not in fields:
         if must:
             fields.missing("label", "`pass` or `fail`")
@@ -213,7 +213,7 @@ def _parse_output(fields: Fields) -> Output:
 
 
 def _convert(value: Any, kind: type[N]) -> N | None:
-    """Plain data as a noun; None where it has another shape, or fields that the noun has not."""
+    """Converts plain data to a record; None where it has another shape or unknown fields."""
     if not isinstance(value, dict) or not value.keys() <= {*kind.__struct_fields__}:
         return None
     try:
@@ -223,7 +223,7 @@ def _convert(value: Any, kind: type[N]) -> N | None:
 
 
 def _parse_assertion(fields: Fields, *, judged: bool) -> Assertion | None:
-    """How the answer is judged: by a question, a rubric, or its criteria and expected answer."""
+    """Parses how the answer is judged: by a judge prompt, a rubric, or its criteria and expected answer."""
     question, rubric = fields.text("judge_prompt"), fields.text("rubric")
     if question is not None and rubric is not None:
         fields.error(
@@ -251,7 +251,7 @@ def _parse_assertion(fields: Fields, *, judged: bool) -> Assertion | None:
 
 
 def _field_name(assertion: Assertion) -> str:
-    """The field of a line that an assertion comes from."""
+    """Returns the field of a line that an assertion comes from."""
     return "judge_prompt" if assertion.grader == "llm_judge" else "rubric"
 
 
@@ -259,7 +259,7 @@ def _field_name(assertion: Assertion) -> str:
 
 
 def _csv_rows(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
-    """Each row's line and its cells by column, those that are empty left out but for label and answer."""
+    """Yields the line number and cells by column of each row; empty ones only for label and answer."""
     try:
         text = data.removeprefix(BOM).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -293,7 +293,7 @@ def _csv_rows(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]] | P
 
 
 def _separator(text: str) -> str:
-    """The one of `,`, `;` and tab that finds the most known columns in the first line."""
+    """Returns the one of `,`, `;` and tab that gives the most known columns in the first line."""
     first = text.lstrip().partition("\n")[0].lower()
     columns = {*OF_RUN, *OWN}
     return max(",;\t", key=lambda mark: len(columns & {cell.strip(' "\r') for cell in first.split(mark)}))

@@ -1,4 +1,4 @@
-"""Finds the answers that labels are of: in stored runs, or in the file of labels itself."""
+"""Finds the answers of labels: in stored runs, or in the file of labels itself."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ class Answer(Struct, frozen=True, kw_only=True):
     """One answer with all of its labels, ready to be judged."""
 
     case: Case
-    """As it is judged: its variables are filled in."""
+    """The case with its variables filled in."""
     trial: Trial
-    """It has an output."""
+    """The trial, which has an output."""
     rule: PassRule
     labels: tuple[Label, ...]
     run: Run | None = None
-    """The run that it is from; None where the file of labels has the answer."""
+    """The run of the answer; None where the file of labels has it."""
 
 
 class Found(Struct, frozen=True):
-    """The labelled answers, in the order of the file, and the runs that they are from."""
+    """The labelled answers in the order of the file, and their runs."""
 
     answers: tuple[Answer, ...]
     runs: tuple[Run, ...]
     unjudged: int
-    """How many more are of cases that have no judge."""
+    """The number of further answers whose cases have no judge."""
 
 
 def find_answers(labels: Labels, store: Store, run: str | None, environ: Mapping[str, str]) -> Found:
-    """Finds the answers that labels are of.
+    """Finds the answers of labels.
 
     Args:
         labels: the labels.
-        store: where runs are.
-        run: whose answers they are of, where a line does not say so itself; an id or `last`.
-        environ: what the variables of cases mean.
+        store: has the runs.
+        run: the run of labels whose line names none; an id or `last`.
+        environ: has the values of variables in cases.
 
     Raises:
-        SuiteError: lines name no answer that can be judged, or contradict one another; carries every problem.
+        SuiteError: lines name no answer that can be judged, or contradict one another; has every problem.
         StoreError: there is no such run.
         UsageError: a variable is not set, or none of the answers has a judge.
     """
@@ -67,14 +67,14 @@ def find_answers(labels: Labels, store: Store, run: str | None, environ: Mapping
 
 
 def is_judged(assertion: Assertion) -> bool:
-    """Whether an assertion that counts may ask a judge about one answer."""
+    """Whether an assertion counts and may call a judge about a single answer."""
     grader = bind(assertion, GRADERS.get)
     counts = assertion.weight > 0 or assertion.required is not None
     return counts and not grader.over_repeats and "judge" in grader.wants()
 
 
 class _AnswerFinder:
-    """Finds the answers of one file of labels, and what is wrong with its lines."""
+    """Finds the answers of one file of labels, and problems of its lines."""
 
     def __init__(self, labels: Labels, store: Store, run: str | None, environ: Mapping[str, str]) -> None:
         self.problems: list[Problem] = []
@@ -84,7 +84,7 @@ class _AnswerFinder:
         self._default_run = None if run is None else store.run(run)
         self._unjudged = 0
         self._runs: dict[str, Run | None] = {}
-        """By the word that a line has; None for a run that is not there."""
+        """By the word in a line; None for a run that does not exist."""
 
     def find_all(self) -> Found:
         standalone: dict[bytes, list[LabelLine]] = {}
@@ -112,7 +112,7 @@ class _AnswerFinder:
         self.problems.append(Problem(code="bad-label", message=message, path=self._labels.path, line=line))
 
     def _find_run(self, label_line: LabelLine) -> Run | None:
-        """The run whose answer a line names."""
+        """Returns the run whose answer a line names."""
         word = label_line.label.run or (self._default_run.id if self._default_run is not None else "")
         if not word:
             self._add_problem(
@@ -214,7 +214,7 @@ class _AnswerFinder:
                     )
 
     def _merge_labels(self, group: list[LabelLine]) -> tuple[Label, ...]:
-        """Returns one label of each person; a repeated label counts once, a contradiction is a problem."""
+        """Returns one label per person; a repeated label counts once, a contradiction is a problem."""
         first: dict[str, LabelLine] = {}
         for label_line in group:
             earlier = first.setdefault(label_line.label.by, label_line)

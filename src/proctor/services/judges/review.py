@@ -1,6 +1,6 @@
 """Reviews of runs by people: which answers a person can label, in which order, and how far graders agree.
 
-The graders' verdict on an answer is shown only after a person has labelled it, so that it does not sway them.
+A person sees the graders' verdict on an answer only after labelling it, so that it does not influence them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from proctor.services.runs.reading.report import rows_of
 from proctor.verdicts import Rules, rules_of, verdict_of
 
 ENOUGH = 10
-"""The labelled answers from which on the agreement of graders and people is shown."""
+"""The minimum number of labelled answers to show the agreement of graders and people."""
 Show = Literal["unlabelled", "disagreements", "all"]
 Key = tuple[str, int]
-"""An answer of a run by its case and repeat."""
+"""The case id and repeat of an answer of a run."""
 _PASSED = {Verdict.PASS: True, Verdict.FAIL: False}
 _MAX_CACHED = 4
-"""The runs whose answers are cached, and the people whose order of them is."""
+"""The maximum number of cached runs, and of cached orders per run."""
 
 
 class Reviewable(Struct, frozen=True, gc=False, kw_only=True):
@@ -48,15 +48,15 @@ class Reviewable(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def key(self) -> Key:
-        """Which answer of its run it is."""
+        """The case id and repeat."""
         return self.case_id, self.repeat
 
 
 class Answers:
-    """The answers of a run that can be labelled, and the order in which each person is shown them."""
+    """The answers of a run that can be labelled, and the order for each person."""
 
     def __init__(self, answers: Iterable[Reviewable]) -> None:
-        """Holds them as they are."""
+        """Takes the answers."""
         self._all = tuple(answers)
         self._by_key = {answer.key: answer for answer in self._all}
         self._by_place = {(answer.position, answer.repeat): answer for answer in self._all}
@@ -70,15 +70,15 @@ class Answers:
         return len(self._all)
 
     def of(self, key: Key) -> Reviewable | None:
-        """The answer to that repeat of a case, if it is there."""
+        """Returns the answer with that key; None if there is none."""
         return self._by_key.get(key)
 
     def at(self, position: int, repeat: int) -> Reviewable | None:
-        """The answer at a position of the suite, if it is there."""
+        """Returns the answer at a position of the suite; None if there is none."""
         return self._by_place.get((position, repeat))
 
     def order(self, run_id: str, by: str) -> tuple[Reviewable, ...]:
-        """Returns a person's order of them all: random, always the same, and independent of verdicts."""
+        """Returns all answers in a person's order: random, always the same, and independent of verdicts."""
         shuffled = self._orders.get((run_id, by))
         if shuffled is None:
             shuffled = tuple(sorted(self._all, key=lambda answer: _rank(run_id, by, answer)))
@@ -89,7 +89,7 @@ class Answers:
 
 
 def reviewable(store: Store, run: Run) -> Answers:
-    """The answers of a run that are finished.
+    """Loads the finished answers of a run.
 
     Raises:
         StoreError: the store cannot be read.
@@ -123,7 +123,7 @@ def graders_pass(trial: Trial, case: Case, rules: Rules) -> bool | None:
 
 
 class ReviewCache:
-    """The answers of runs, read once and kept for as long as they stay the same."""
+    """A cache of the answers of runs, which are read again only when they change."""
 
     def __init__(self) -> None:
         """Starts empty."""
@@ -131,7 +131,7 @@ class ReviewCache:
         self._lock = Lock()
 
     def of(self, store: Store, run: Run) -> Answers:
-        """As `reviewable`.
+        """Returns the answers of a run, as `reviewable` does.
 
         Raises:
             StoreError: the store cannot be read.
@@ -155,19 +155,19 @@ class ReviewCache:
 
 
 class Review:
-    """One person's review of one run. Pure."""
+    """One person's review of one run, without I/O."""
 
     def __init__(
         self, run: Run, answers: Answers, labels: Iterable[KeptLabel], *, by: str, revealed: bool
     ) -> None:
-        """Puts labels and answers together.
+        """Matches labels with answers.
 
         Args:
             run: the run.
-            answers: what can be labelled.
-            labels: the run's, oldest first.
-            by: who labels.
-            revealed: with the answers that are held out.
+            answers: the answers that can be labelled.
+            labels: the labels of the run, oldest first.
+            by: the person who labels.
+            revealed: include held-out answers.
         """
         self.run = run
         self.by = by
@@ -186,7 +186,7 @@ class Review:
 
     @property
     def who(self) -> str:
-        """Whose verdicts are compared with the labels."""
+        """Whose verdicts are compared with the labels, as words."""
         return "the judge" if self.judged else "the graders"
 
     # --- labels ---
@@ -219,12 +219,12 @@ class Review:
 
     @property
     def labelled(self) -> int:
-        """How many answers this person has labelled; all people's while the person has no name."""
+        """The number of answers that this person has labelled; without a name, that anyone has."""
         return sum(1 for _ in self._own_labels()) if self.by else len(self._labels)
 
     @property
     def last(self) -> tuple[Reviewable, KeptLabel] | None:
-        """This person's newest label, and what it is of."""
+        """This person's newest label, with its answer."""
         return max(self._own_labels(), key=lambda pair: pair[1].number, default=None)
 
     def differs(self, answer: Reviewable) -> bool:
@@ -234,7 +234,7 @@ class Review:
 
     @property
     def disagreements(self) -> list[Reviewable]:
-        """The answers of which they do, in the order in which they were labelled."""
+        """The answers on which they disagree, in the order of the labels."""
         return [answer for answer, _ in self._own_labels() if self.differs(answer)]
 
     def _counts(self, answer: Reviewable) -> bool:
@@ -243,7 +243,7 @@ class Review:
     # --- the way through them ---
 
     def at(self, position: int, repeat: int) -> Reviewable | None:
-        """The answer at a position of the suite; None where none can be labelled there."""
+        """Returns the answer at a position of the suite; None where none can be labelled."""
         answer = self._answers.at(position, repeat)
         return answer if answer is not None and self._is_visible(answer) else None
 
@@ -254,8 +254,8 @@ class Review:
         """Returns the next answer in this person's order, starting again at its end; None without another.
 
         Args:
-            after: where they are; None for what they labelled last.
-            show: which: those without a label of theirs, those where they and the graders differ, or all.
+            after: the current answer; None for the one labelled last.
+            show: answers that this person has not labelled, those where graders disagree, or all.
             tag: only answers of cases with this tag; empty for all.
         """
         if after is None and self.last is not None:
@@ -277,7 +277,7 @@ class Review:
     # --- what it comes to ---
 
     def agreement(self) -> Calibration | None:
-        """How far the graders agree with the labels of all people so far; None while these are few."""
+        """Returns how far the graders agree with all people's labels so far; None while there are few."""
         judged_answers = []
         for key, group in self._labels.items():
             answer = self._answers.of(key)
@@ -304,7 +304,7 @@ def _rank(run_id: str, by: str, answer: Reviewable) -> bytes:
 
 
 def exam_sheet(case: Case) -> Iterator[tuple[str, str]]:
-    """How answers to a case are judged: headings with texts."""
+    """Yields how answers to a case are judged, as headings with texts."""
     if case.criteria:
         yield "Criteria", case.criteria
     if case.expected not in (None, "", [], {}):

@@ -1,6 +1,6 @@
-"""Runs: what a user requests, planned, carried out and stored.
+"""Runs: planned from a request, executed and stored.
 
 In: a `Request`. Out: runs in the store, and their reports.
-`request.py` and `config.py` have what the user asks for, `planning/` turns it into planned runs, `execution/`
-makes them, `reading/` shows what is stored. Start with `execution/session.py`.
+`request.py` and `config.py` hold what the user requests, `planning/` turns it into planned runs, `execution/`
+executes them, `reading/` reads what is stored. Start with `execution/session.py`.
 """

@@ -1,4 +1,4 @@
-"""What a user asks for: suites, targets, judges and settings, as words."""
+"""What a user requests: suites, targets, judges and settings, as words of the command line."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from proctor.services.runs.config import Config
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a user asks for, as the words of the command."""
+    """What a user requests, in the words of the command."""
 
     suites: tuple[str, ...] = ()
     saved: tuple[Suite, ...] = ()
-    """Suites that are in the store, besides those; no file of such a name is looked for."""
+    """Further suites, which are in the store; no file of that name is looked for."""
     stored: tuple[str, ...] = ()
-    """The same as words: `NAME` for the version last saved, or `NAME@v2`."""
+    """Names of suites in the store: `NAME` for the version last saved, or `NAME@v2`."""
     targets: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()
     params: Params = Params()
@@ -30,20 +30,20 @@ class Request(Struct, frozen=True, kw_only=True):
     explicit: frozenset[str] = frozenset()
     """The fields of `settings` that were given and not left at their defaults."""
     behind: dict[str, str] = {}
-    """Words that stand right behind a flag that takes a value only with `=`, each with that flag."""
+    """Words right after a flag that takes a value only with `=`, each with that flag."""
     flags: frozenset[str] = frozenset()
-    """The flags of the command line, such as `--repeat`, and not what `proctor.toml` says."""
+    """The flags given on the command line, such as `--repeat`; those of `proctor.toml` are not included."""
     store: str | None = None
     """`--store`, for commands that messages suggest."""
     dialect: str | None = None
     strict: bool = False
     """A file of a folder that no format recognises is an error; else it is skipped."""
     skip_invalid: bool = False
-    """A case that is wrong in its file counts as an error and keeps no other from being run."""
+    """An invalid case counts as an error, and the other cases are run."""
     config: Config = Config()
-    """What the project says of reading suites."""
+    """The project's settings for reading suites."""
     holdout: float | None = None
-    """The share of each suite that is held out; None leaves that to its dialect."""
+    """The share of each suite to hold out; None leaves that to its dialect."""
     split_method: Literal["rank", "shuffle"] | None = None
     resume: str | None = None
     """A run's id; empty for the newest unfinished run of the same suite, target and settings."""
@@ -52,24 +52,24 @@ class Request(Struct, frozen=True, kw_only=True):
     regrade: str | None = None
     """A run's id: grade its answers again, without calling a target."""
     group: str | None = None
-    """The id of the group that the new runs make; None for one of its own."""
+    """The group id of the new runs; None for a new one."""
 
     @property
     def names_suites(self) -> bool:
-        """It says by words which suites are run."""
+        """Whether it names suites in words."""
         return bool(self.suites or self.stored)
 
 
 def new_id() -> str:
-    """A run's id: sorts by time, and is unique without asking anybody."""
+    """Returns a new id for a run or a group: sorts by time, and is unique without a registry."""
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
 
 
 def check_group(group: str) -> None:
-    """Refuse what a group cannot be called; `last` is the newest run.
+    """Checks a group id; `last` is reserved for the newest run.
 
     Raises:
-        UsageError: it is such a name.
+        UsageError: the id is malformed or reserved.
     """
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", group) or group == "last":
         raise UsageError(

@@ -7,15 +7,15 @@ from pathlib import Path
 import proctor
 
 TIERS = ("cheap", "moderate", "comprehensive")
-"""The built-in suites."""
+"""The names of the built-in suites."""
 BUILTIN = "builtin:"
-"""What the names of built-in suites begin with, and no others."""
+"""The prefix of the names of built-in suites, reserved for them."""
 
 _FOLDER = Path(proctor.__file__).with_name("suites") / "v1.0"
 
 
 def builtin(tier: str) -> Path:
-    """The file of a built-in suite, one of `TIERS`."""
+    """Returns the file of a built-in suite, one of `TIERS`."""
     return _FOLDER / f"{tier}.jsonl"
 
 

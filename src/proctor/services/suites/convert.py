@@ -42,7 +42,7 @@ class Converted(Struct, frozen=True, kw_only=True):
     files: dict[str, bytes]
     """By path, `/` between folders; the suite's own file, where the dialect has one, under the empty path."""
     problems: list[Problem]
-    """What the dialect cannot say, or says otherwise. With an error among them no file is to be kept."""
+    """What the dialect cannot express, or expresses differently. After an error, discard the files."""
     stem: str
     """A name for the suite, without an ending."""
     ending: str = ""
@@ -55,7 +55,7 @@ class Converted(Struct, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
-        """Whether something cannot be said."""
+        """Whether something cannot be expressed."""
         return any(problem.level == "error" for problem in self.problems)
 
 
@@ -66,13 +66,13 @@ def converted(
 
     The files are read again. Every case that is then not there, or is sent or judged in another way, is an
     error of code `unsayable` with the first field that differs, unless that field was reported lost. A pass
-    rule that the dialect has no words for may be said by another one that comes to the same.
+    rule that the dialect cannot express may be replaced by an equivalent one.
 
     Args:
         suite: its header.
         cases: its cases, which are read once and held.
         to: the name of the dialect.
-        lossy: what the dialect cannot say is left out with a warning, and kept in the metadata.
+        lossy: what the dialect cannot express is left out with a warning, and kept in the metadata.
         source: the suite as it was read, where it was: for its name in problems, and for graders of the
             user's own that lie beside it.
 
@@ -131,7 +131,7 @@ class _Comparison:
         self._dialect_name, self._dialect = written_in
         self._path = path
         self.expected_losses: set[tuple[str | None, str]] = set()
-        """The fields of cases, and of the suite, that are known to become others."""
+        """The fields of cases, and of the suite, that are known to change."""
         self._lossy = lossy
         self._missing = set(self._cases)
 
@@ -194,7 +194,7 @@ def _find_first_difference(case: Case, reread: Case, ignored: set[str], *, more_
         case: as it was.
         reread: as it is read from what was written.
         ignored: fields known to be lost.
-        more_metadata: there may be more of it also where hooks of a workspace are given it.
+        more_metadata: further metadata is allowed, also where it is passed to hooks of a workspace.
     """
     before, after = _to_plain(case), _to_plain(reread)
     if more_metadata:  # what was lost earlier stands further inside when more is lost
@@ -221,11 +221,11 @@ def _without(case: Case, name: str) -> Case:
 
 
 def _to_plain(case: Case) -> dict[str, Any]:
-    """Every field of a case, as JSON has it."""
+    """Returns every field of a case as plain JSON data."""
     fields: dict[str, Any] = {
         name: getattr(case, name) for name in (*_SENT_FIELDS, *_JUDGED_FIELDS, *_OTHER_FIELDS)
     }
-    # Field by field, since a weight that only equals its default is not left out of a noun's JSON.
+    # Field by field, since the encoder leaves out only a weight that is identical to its default.
     fields["assertions"] = [
         {name: getattr(assertion, name) for name in assertion.__struct_fields__ if name != "label"}
         for assertion in case.assertions
@@ -259,7 +259,7 @@ def _top_field(field: str | None) -> str:
 def _memory_source(
     files: Mapping[str, bytes], name: str, cases: Iterable[Case], original: Source | None
 ) -> Source:
-    """The files that were written, as a dialect sees a suite."""
+    """Returns the written files as a source that a dialect reads."""
 
     def find(reference: str) -> Found | None:
         path = normpath(reference.replace("\\", "/"))
@@ -272,7 +272,7 @@ def _memory_source(
         )
         return sorted(path for path in candidates if path != MAIN and regex.fullmatch(path))
 
-    # What names an environment variable stays as it is written, whether or not this machine has it.
+    # References to environment variables stay as written, whether or not they are set here.
     environ = {variable: f"${{{{ {variable} }}}}" for case in cases for variable in case.variables}
     find_program: Callable[[str], tuple[str, ...] | None] = (
         (lambda _name: None) if original is None else original.program
@@ -290,7 +290,7 @@ def _memory_source(
 
 
 def _glob_to_regex(pattern: str) -> str:
-    """A glob as a regular expression."""
+    """Returns a glob as a regular expression."""
     parts, end = [], 0
     for wild in _WILD.finditer(pattern):
         parts += [re.escape(pattern[end : wild.start()]), _WILD_AS[wild[0]]]

@@ -1,4 +1,4 @@
-"""A suite's file or folder as a dialect sees it, with what the suite may read of the files around it."""
+"""Opens a suite's file or folder as a `Source`, with the files around it that the suite may read."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _CHUNK_BYTES = 2**20
 
 
 def source_of(path: Path, environ: Mapping[str, str] = {}, options: Mapping[str, Any] = {}) -> Source:
-    """A file, or a folder with Markdown tests, as a dialect sees it.
+    """Returns the source of a file, or of a folder with Markdown tests.
 
     Raises:
-        UsageError: it cannot be opened.
+        UsageError: the file cannot be opened.
     """
     is_folder = path.is_dir()
     try:
@@ -62,10 +62,10 @@ def source_of(path: Path, environ: Mapping[str, str] = {}, options: Mapping[str,
 
 
 def bounded_lines(file: BinaryIO, path: str) -> Iterator[bytes]:
-    """Yields the lines of an open file, of none of which more than `MAX_LINE_BYTES` are read.
+    """Yields the lines of an open file; no line is read beyond `MAX_LINE_BYTES`.
 
     Raises:
-        SuiteError: a line has more; with its number.
+        SuiteError: a line is longer; has its number.
     """
     for number, line in enumerate(iter(partial(file.readline, _CHUNK_BYTES), b""), 1):
         if len(line) < _CHUNK_BYTES or line.endswith(b"\n"):
@@ -93,7 +93,7 @@ def _long_line(start: bytes, file: BinaryIO) -> bytes | None:
 
 
 def _read_file(file: Path | str) -> bytes:
-    """A whole file; raises SuiteError where it is too large, and OSError."""
+    """Reads a whole file; raises SuiteError where it is too large, and OSError."""
     with open(file, "rb") as stream:  # noqa: PTH123  # a suite can be thousands of files
         if os.fstat(stream.fileno()).st_size > MAX_LINE_BYTES:
             raise too_large(str(file))
@@ -105,14 +105,14 @@ def _is_file(path: Path) -> bool:
 
 
 class _DiskFiles:
-    """The files around a suite in this folder, which is absolute."""
+    """The files around a suite; its folder is absolute."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @cached_property
     def roots(self) -> list[Path]:
-        """Where files are looked for: this folder, those above it up to the repository's, the working one."""
+        """The search path: this folder, those above it up to the repository's root, the working folder."""
         working_folder = Path.cwd()
         above = [self.folder, *self.folder.parents]
         last = next(
@@ -129,7 +129,7 @@ class _DiskFiles:
             try:
                 if os.path.isfile(file):  # noqa: PTH113  # a suite can be thousands of files
                     return Found(path=self._relative(file), data=_read_file(file))
-            except (OSError, ValueError):  # a name that no file can have, or one that may not be read
+            except (OSError, ValueError):  # an impossible name, or no permission
                 continue
         return None
 
@@ -140,13 +140,13 @@ class _DiskFiles:
             file = Path(os.path.realpath(f"{folder}/{path}".replace("\\", "/")))
             inside = file.relative_to(folder)
             return Found(path=inside.as_posix(), data=_read_file(file)) if file.is_file() else None
-        except (OSError, ValueError):  # outside, a name that no file can have, or one that may not be read
+        except (OSError, ValueError):  # outside, an impossible name, or no permission
             return None
 
     def expand(self, pattern: str) -> list[str]:
         """See `Source.expand`; a glob that ends in `/` matches folders. Hidden files match no `*`.
 
-        A link that leads nowhere is a file that cannot be found, so that nobody misses it silently.
+        A dangling link counts as a match, so that the missing file is reported.
         """
         *folders, last = [part for part in pattern.rstrip("/").split("/") if part != "."] or [""]
         fixed_parts = next((at for at, part in enumerate(folders) if _WILD.intersection(part)), len(folders))

@@ -1,4 +1,4 @@
-"""Finds the suites in a folder and below, and the files there that are none."""
+"""Finds the suites in a folder and below, and other files there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Contents(Struct, frozen=True, kw_only=True):
     used: tuple[Path, ...] = ()
     """Suite files that another suite of the folder reads."""
     unrecognised: tuple[Path, ...] = ()
-    """Files that end as suites do; no format recognises them, and no suite reads them."""
+    """Files with the ending of a suite that no format recognises and no suite reads."""
 
 
 def contents_of(folder: Path, source: Callable[[Path], Source], dialect: str | None = None) -> Contents:
@@ -43,7 +43,7 @@ def contents_of(folder: Path, source: Callable[[Path], Source], dialect: str | N
 
     Args:
         folder: the folder.
-        source: a suite's path to the suite as a dialect sees it.
+        source: returns the source of a suite's path.
         dialect: the dialect of all files, instead of finding it from the content of each.
 
     Raises:
@@ -99,31 +99,31 @@ def _is_recognised(source: Source, dialect: str | None) -> bool:
 
 
 def is_settings(source: Source) -> bool:
-    """Whether a file is YAML and no suite: targets, settings, what goes with a JSON Lines file."""
+    """Whether a file is YAML but no suite: targets, settings, or a companion of a JSON Lines file."""
     if not source.path.lower().endswith(YAML):
         return False
     try:
         return not may_be_suite(source, _file_dialects())
-    except SuiteError:  # too large to tell; whoever reads it says so
+    except SuiteError:  # too large to tell; reading it reports the error
         return False
 
 
 def _is_suite(folder: Path) -> bool:
-    """Whether a file in a folder or below makes the folder one suite; hidden files do not."""
+    """Whether a file in a folder or below makes the folder one suite; hidden files do not count."""
     readers = [dialect for dialect in DIALECTS.load_all().values() if dialect.reads_folders]
     for inside, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if _is_entered(Path(inside, name)))
         for name in sorted(names):
             file = Path(inside, name)
             path = file.relative_to(folder).as_posix()
-            possible = [each for each in readers if name.lower().endswith(each.endings)]
+            possible = [reader for reader in readers if name.lower().endswith(reader.endings)]
             if not possible or name.startswith("."):
                 continue
             try:
                 is_small = file.is_file() and file.stat().st_size <= MAX_LINE_BYTES
-                if is_small and any(each.is_test_of_folder(path, file.read_bytes) for each in possible):
+                if is_small and any(reader.is_test_of_folder(path, file.read_bytes) for reader in possible):
                     return True
-            except OSError:  # it may not be read, which is said where another one makes the folder a suite
+            except OSError:  # unreadable; reported if another file makes the folder a suite
                 continue
     return False
 
@@ -136,7 +136,7 @@ def _find_included(
 ) -> frozenset[Path]:
     """Returns the files that one of the suites reads, or that lie in a template of its workspaces.
 
-    Rows come last: what they read, such as a registry that names them, is not what includes them.
+    Suites of rows come last: what they read, such as a registry that names them, does not include them.
     """
     absolute = {os.path.abspath(file): file for file in files}  # noqa: PTH100  # a link is not followed
     included: set[Path] = set()

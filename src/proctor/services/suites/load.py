@@ -1,4 +1,4 @@
-"""Loads suites from files: finds the dialect, reads and checks every case once, and stores it meanwhile."""
+"""Loads suites from files: detects the dialect, then reads, checks and stores every case in one pass."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PROGRESS_EVERY = 1_000
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
-    """A suite that was read: its header, the cases selected, the targets they need, and its problems."""
+    """A loaded suite: its header, the selected cases, the targets they need, and its problems."""
 
     path: str
     suite: Suite
@@ -71,12 +71,12 @@ def load(
     Args:
         path: the file, or the folder with Markdown tests.
         dialect: its dialect; None detects it from the content.
-        writer: where the cases are kept, if nothing is wrong with any of them.
-        selection: which cases are wanted.
+        writer: stores the cases, if none of them has an error.
+        selection: which cases are selected.
         repeats: how often each case is run.
         tell: called with the number of cases read, now and then.
         environ: what `${{ NAME }}` may name; None is this process's.
-        options: the options of reading in `proctor.toml`.
+        options: the reading options in `proctor.toml`.
 
     Raises:
         SuiteError: no dialect, or more than one, recognises the file.
@@ -96,16 +96,16 @@ def load_source(
     tell: Callable[[int], None] = lambda _cases: None,
     skip_invalid: bool = False,
 ) -> Loaded:
-    """Reads a suite to its end and checks all of it, wherever its bytes are.
+    """Reads a suite from any source to its end and checks all of it.
 
     Args:
         source: the suite.
         dialect: as for `load`, and so are `writer` and `tell`.
-        writer: where the cases are kept, if nothing is wrong with any of them.
+        writer: stores the cases, if none of them has an error.
         indexer: gets every case; None selects all.
         tell: called with the number of cases read, now and then.
-        skip_invalid: a case that is wrong becomes a placeholder and keeps no other from being run; a file in
-            which nothing is a case keeps its errors.
+        skip_invalid: an invalid case becomes a placeholder, and the others can be run; a file without any
+            case keeps its errors.
 
     Raises:
         SuiteError: no dialect, or more than one, recognises it.
@@ -123,7 +123,7 @@ def load_source(
         writer.drop()
         return result
     suite = result.suite
-    if not reader.has_placeholders:  # which no published suite has
+    if not reader.has_placeholders:  # no published suite has any
         suite = replace(suite, suite_hash=DIALECTS.get(name).published_hash(source))
     return replace(result, suite=writer.keep(suite))
 
@@ -131,13 +131,13 @@ def load_source(
 def load_placeholder(
     path: Path, problems: Iterable[Problem], *, writer: SuiteWriter, indexer: Indexer
 ) -> Loaded:
-    """Returns the suite of a file in which nothing can be read: it has one placeholder.
+    """Returns an unreadable file as a suite with one placeholder.
 
     Args:
         path: the file.
-        problems: what is wrong with it.
-        writer: where the placeholder is kept.
-        indexer: gets it.
+        problems: its errors.
+        writer: stores the placeholder.
+        indexer: gets the placeholder.
     """
     source = Source(path=str(path), lines=tuple, is_folder=path.is_dir())
     reader = _SuiteReader(str(path), indexer, writer, lambda _cases: None)
@@ -181,7 +181,7 @@ def survey_source(
     dialect: str | None = None,
     tell: Callable[[int], None] = lambda _cases: None,
 ) -> Loaded:
-    """Do the same wherever the bytes of the suite are.
+    """As `survey`, from any source.
 
     Raises:
         SuiteError: no dialect, or more than one, recognises it.
@@ -205,10 +205,10 @@ def _garbage_collection_off() -> Iterator[None]:
 
 
 def dialect_of(source: Source) -> str:
-    """The name of the dialect that recognises a suite.
+    """Returns the name of the dialect that recognises a suite.
 
     Raises:
-        SuiteError: none does (`unknown-dialect`), or several do.
+        SuiteError: no dialect recognises it (`unknown-dialect`), or several do.
     """
     if source.is_folder:
         return detect_folder(source, DIALECTS.load_all())
@@ -229,7 +229,7 @@ def with_repeats_rule(suite: Suite, rule: str | None) -> Suite:
 
 
 class _SuiteReader:
-    """Collects what is known of a suite while its cases are read."""
+    """Collects the header, cases and problems of a suite while it is read."""
 
     def __init__(
         self, path: str, indexer: Indexer, writer: SuiteWriter | None, tell: Callable[[int], None]
@@ -250,11 +250,11 @@ class _SuiteReader:
         self.inspect: Callable[[Placed], None] | None = None
         """Called with every case that has no error."""
         self.placeholders: Placeholders | None = None
-        """Replaces cases that are wrong, where these may be skipped."""
+        """Replaces invalid cases, where these may be skipped."""
         self.has_placeholders = False
 
     def of(self, dialect: str, source: Source) -> Loaded:
-        """All of a source, read in that dialect."""
+        """Reads all of a source in a dialect."""
         with _garbage_collection_off():
             items = read_suite(DIALECTS.get(dialect), source)
             for item in items if self.placeholders is None else self.placeholders.in_place_of_rows(items):
@@ -272,7 +272,7 @@ class _SuiteReader:
             self._suite = item
 
     def _take_problem(self, problem: Problem) -> None:
-        """A case that is wrong is not yielded, but its id is taken all the same."""
+        """Adds a problem; an invalid case is not yielded, but its id counts as used."""
         if problem.repeated:
             return
         self._problems.append(problem)
@@ -302,7 +302,7 @@ class _SuiteReader:
             self.inspect(located_case)
 
     def add(self, case: Case, graders: Sequence[Grader] = (), location: tuple[str, int] = ("", 0)) -> None:
-        """The next case of the suite, with its graders and its place; a placeholder has none."""
+        """Adds the next case, with its graders and its location; a placeholder has none."""
         self._lines.setdefault(case.id, location[1])
         sent_hash = sent_digest(case)
         self._digests.append((case.id, sent_hash, judged_digest(case)))
@@ -327,7 +327,7 @@ class _SuiteReader:
         return [self._problem("duplicate-id", message, located_case, "id")]
 
     def _graders(self, located_case: Placed) -> tuple[list[Grader], list[Problem]]:
-        """The graders of a case's assertions, and a problem for each that cannot be made."""
+        """Returns the graders of a case's assertions, and a problem for each that cannot be built."""
         graders: list[Grader] = []
         problems: list[Problem] = []
         for assertion in located_case.case.assertions:

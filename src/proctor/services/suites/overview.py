@@ -1,4 +1,4 @@
-"""What a store has of its suites: the runs of each version, and the categories, tags and split of one."""
+"""Summaries of the suites in a store: the runs of each version, and the categories, tags and split of one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proctor.splits import held_out
 
 
 def kept(store: Store, name: str | None = None) -> list[Kept]:
-    """The versions of one suite or of all, by name and in their order, each with the number of its runs."""
+    """Returns the versions of one suite or of all, by name and in order, each with its number of runs."""
     runs = Counter((run.suite.name, run.suite.digest) for run in store.runs())
     return [
         Kept(saved=version, runs=runs[version.suite.name, version.suite.digest])
@@ -28,11 +28,11 @@ class Overview(Struct, frozen=True, kw_only=True):
 
     current: SavedSuite
     versions: int
-    """How many it has."""
+    """The number of its versions."""
     runs: int
-    """How many runs of any of them are stored."""
+    """The number of stored runs of all versions."""
     last: Run | None
-    """The newest of these."""
+    """The newest run."""
 
     @property
     def name(self) -> str:
@@ -46,7 +46,7 @@ class Overview(Struct, frozen=True, kw_only=True):
 
 
 def overviews(store: Store) -> list[Overview]:
-    """Every suite of a store once, by name."""
+    """Returns every suite of a store once, by name."""
     runs: Counter[str] = Counter()
     last: dict[str, Run] = {}
     for run in store.runs():
@@ -91,7 +91,7 @@ def described(store: Store, suite: Suite) -> Described:
 
 
 class _CaseCounts(Struct, frozen=True):
-    """Counts over the cases of one content, which never change."""
+    """Counts over the cases of one suite content, which never change."""
 
     categories: dict[str, int]
     tags: dict[str, int]
@@ -100,7 +100,7 @@ class _CaseCounts(Struct, frozen=True):
 
 _CACHE: OrderedDict[tuple[str, SplitRule | None], _CaseCounts] = OrderedDict()
 _MAX_CACHED = 32
-"""The counts kept at hand: a server is asked for the same contents again and again."""
+"""The maximum number of cached counts: a server shows the same suites again and again."""
 
 
 def _count_cases(store: Store, suite: Suite) -> _CaseCounts:

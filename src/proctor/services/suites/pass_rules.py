@@ -1,8 +1,8 @@
-r"""Restates rules and patterns as a dialect can say them, where that changes no verdict.
+r"""Restates rules and patterns as a dialect can express them, where that changes no verdict.
 
 "Every check must pass" and "the weighted mean of the scores must reach 1" are one rule for checks that give 1
-or 0 and nothing between. So is a lower threshold that no case reaches with a check that failed. A pattern of
-JavaScript's knows `\d`, `\w` and `\b` in ASCII only, which is the same for answers in ASCII. A rule for
+or 0 and nothing between. So is a lower threshold that no case reaches with a check that failed. A JavaScript
+pattern matches `\d`, `\w` and `\b` in ASCII only, which is the same for answers in ASCII. A rule for
 several judgments that is left to the run is the mean, which is the same for one judgment.
 """
 
@@ -28,7 +28,7 @@ _ALL: Final = PassRule()
 def restate_rules(
     suite: Suite, cases: list[Case], name: str, dialect: Dialect
 ) -> tuple[Suite, list[Case], list[Problem]]:
-    """Gives a suite the pass rules and patterns that a dialect can say, wherever that changes no verdict.
+    """Gives a suite the pass rules and patterns that a dialect can express, where that changes no verdict.
 
     Args:
         suite: its header.
@@ -37,9 +37,9 @@ def restate_rules(
         dialect: the dialect.
 
     Returns:
-        The suite, its cases and a warning for each rule or pattern that is now another one. A rule that would
-        become another one in truth is left as it is; a pattern is another one for answers beyond ASCII, and
-        the rule of a run for several judgments.
+        The suite, its cases and a warning for each rule or pattern that was restated. A rule whose verdicts
+        would change is left as it is. A pattern may differ for answers beyond ASCII, and the judge rule of a
+        run for several judgments.
     """
     expressible = dialect.pass_rule
     if expressible is None:
@@ -68,7 +68,7 @@ def restate_rules(
 
 
 def _with_judge_rule(case: Case, rule: str) -> Case:
-    """A case whose judgments are combined by this rule where it leaves that to the run."""
+    """Returns a case whose judgments are aggregated by this rule where it leaves that to the run."""
     assertions = tuple(
         replace(assertion, params={**assertion.params, "rule": rule})
         if assertion.grader == "instructions" and assertion.params.get("rule") is None
@@ -87,7 +87,7 @@ def _judge_rule_warning(suite: Suite, name: str) -> Problem:
 
 
 def _with_ascii_patterns(case: Case, name: str, problems: list[Problem]) -> Case:
-    """A case whose patterns know ASCII only, with a warning for each that is now another one."""
+    """Returns a case whose patterns match ASCII only, and adds a warning for each that was restated."""
     assertions = list(case.assertions)
     for index, assertion in enumerate(assertions):
         pattern = assertion.params.get("pattern")

@@ -1,4 +1,4 @@
-"""Saves suites as versions in a store, and opens them by what users call them: files, folders or names."""
+"""Saves suites as versions in a store, and opens them by file, folder or name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EMPTY_CONFIG = Config()
 
 
 State = Literal["new", "same", "renewed", "earlier"]
-"""What saving did: a new version; the current one, unchanged or with other tags, metadata, order or
+"""The result of saving: a new version; the current one, unchanged or with other tags, metadata, order or
 holdout; or an earlier one, which is current again."""
 
 
@@ -39,7 +39,7 @@ class SaveResult(Struct, frozen=True, kw_only=True):
     """Its header, with its version."""
     state: State
     problems: tuple[Problem, ...] = ()
-    """What is doubtful in its file."""
+    """The warnings of its file."""
 
 
 class OpenedSuite(Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class OpenedSuite(Struct, frozen=True, kw_only=True):
     cases: Callable[[], Iterator[StoredCase]]
     """Reads its cases in order; can be called repeatedly, and never holds all of them."""
     problems: tuple[Problem, ...] = ()
-    """What is doubtful in its file."""
+    """The warnings of its file."""
     source: Source | None = None
     """Its file; None for one in a store."""
 
@@ -57,10 +57,10 @@ class OpenedSuite(Struct, frozen=True, kw_only=True):
 def saving(store: Store, path: Path, name: str | None = None, others: Collection[Path] = ()) -> SuiteWriter:
     """Returns a writer that saves the suite of a file under its name; a built-in one as `builtin:cheap`.
 
-    Its `keep` raises UsageError where the name is that of a built-in suite, and this is another one.
+    Its `keep` raises UsageError where another suite has the name of a built-in one.
 
     Args:
-        store: where it is kept.
+        store: where the suite is saved.
         path: the file.
         name: the name, instead of the one that the file gives it.
         others: the files of the same command, which get other names.
@@ -90,8 +90,8 @@ class Suites:
         Args:
             store: where suites are saved and found; None where there is none.
             environ: what suites may name as `${{ NAME }}`.
-            config: what the project says of reading suites.
-            tell: called with the files of each word, for what the user is to know of them.
+            config: the project's settings for reading suites.
+            tell: called with the files of each word, which may have warnings and notes for the user.
         """
         self._store = store
         self._environ = environ
@@ -107,8 +107,8 @@ class Suites:
             name: the name under which it is saved, instead of the one that its file gives it.
 
         Raises:
-            SuiteError: at the end, with all problems of all files that are wrong; the others are saved.
-            UsageError: the word stands for no file, or the name is not to be had.
+            SuiteError: at the end, with all problems of all invalid files; the others are saved.
+            UsageError: the word stands for no file, or the name is not allowed.
         """
         if self._store is None:
             raise ValueError("a suite is saved in a store")
@@ -142,11 +142,11 @@ class Suites:
 
         Args:
             word: a file or folder, `NAME@v2` or `NAME@sha256:…`, a built-in suite, the name of a file in
-                `suites/`, or a name in the store; the first of these that there is.
+                `suites/`, or a name in the store; the first of these that exists.
             dialect: the dialect of a file, instead of finding it from the content.
 
         Raises:
-            SuiteError: its file is wrong; carries every problem.
+            SuiteError: its file is invalid; has every problem.
             UsageError: there is no such suite, or more than one.
         """
         try:

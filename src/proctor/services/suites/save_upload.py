@@ -1,7 +1,7 @@
 """Checks the suite of an upload, and saves it.
 
-Whoever reaches a page is not whoever owns the machine. Such a suite is read from memory, and it may call the
-run's target and grade its answers, and do nothing else here.
+A visitor of a page need not own the machine. An uploaded suite is read from memory; it may call the run's
+target and grade its answers, and nothing else on this machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from proctor.splits import divided
 from proctor.validation import shown
 
 CODE: Final = "not-from-a-page"
-"""Of the problems that only a suite from a page has."""
+"""The code of problems that only suites from a page have."""
 SHOWN: Final = 20
 """The number of cases that the page shows of a draft."""
 LONGEST_NAME: Final = 200
@@ -43,11 +43,11 @@ _FIELDS: Final = {
     "names a target of its own": "target",
 }
 _CODES_OF_READ_CASES: Final = frozenset({"bad-assertion", CODE})
-"""Codes of errors in cases that were read nevertheless."""
+"""The codes of errors in cases that could still be read."""
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """An upload that was read and checked, before it is saved."""
+    """A checked upload that is not saved yet."""
 
     upload: Upload
     suite: Suite | None
@@ -57,7 +57,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     first: tuple[Case, ...] = ()
     """Its first cases."""
     holdout: frozenset[int] = frozenset()
-    """The positions of all that are held out."""
+    """The positions of the held-out cases."""
 
     @property
     def errors(self) -> list[Problem]:
@@ -71,7 +71,7 @@ class Draft(Struct, frozen=True, kw_only=True):
 
     @property
     def read(self) -> int:
-        """How many cases were read, those with errors among them."""
+        """The number of cases read, including those with errors."""
         wrong = {problem.case for problem in self.errors if problem.code not in _CODES_OF_READ_CASES}
         return (0 if self.suite is None else self.suite.case_count) + len(wrong - {None})
 
@@ -85,19 +85,19 @@ def draft_of(
     own_targets: Collection[str] = (),
     options: Mapping[str, Any] = {},
 ) -> Draft:
-    """Reads an upload and finds everything that is wrong or doubtful in it.
+    """Reads an upload and finds all errors and warnings in it.
 
     Args:
         upload: the files.
-        name: what the suite is to be called; empty leaves that to its file.
+        name: the name for the suite; empty uses that of its file.
         dialect: its dialect; None detects it from the content.
-        holdout: the share of its cases that is held out, 0 for none; None leaves that to the file, and is a
-            fifth where the file does not say.
-        own_targets: the names of the targets file here, which a suite may use.
+        holdout: the share of its cases to hold out, 0 for none; None leaves that to the file, and is a fifth
+            where the file does not say.
+        own_targets: the names in the server's targets file, which a suite may use.
         options: see `options_of`.
 
     Raises:
-        UsageError: it is no text, there is no such dialect, or the holdout is no share.
+        UsageError: the upload is no text, there is no such dialect, or the holdout is no valid share.
     """
     _check_text(upload)
     _check_holdout(holdout)
@@ -134,15 +134,15 @@ def save(
     Args:
         store: where it is saved.
         upload: as for `draft_of`, and so are all others.
-        name: what the suite is called; empty leaves that to its file.
+        name: the name for the suite; empty uses that of its file.
         dialect: its dialect; None detects it from the content.
         holdout: as for `draft_of`.
-        own_targets: the names of the targets file here.
+        own_targets: the names in the server's targets file.
         options: see `options_of`.
 
     Raises:
-        SuiteError: it is wrong, or would act on this machine; nothing was saved.
-        UsageError: the name cannot be had, or the holdout is no share.
+        SuiteError: the suite is invalid, or would act on this machine; nothing was saved.
+        UsageError: the name is not allowed, or the holdout is no valid share.
     """
     _check_text(upload)
     _check_holdout(holdout)
@@ -162,7 +162,7 @@ def save(
 
 
 def options_of(config: Config) -> dict[str, Any]:
-    """Returns the options of reading in `proctor.toml` that name no folder of this machine."""
+    """Returns the reading options of `proctor.toml` that name no folder of this machine."""
     options: dict[str, Any] = {}
     if config.substitutions:
         options["substitutions"] = dict(config.substitutions)
@@ -194,16 +194,16 @@ class _CheckingWriter:
         self._wrong: list[Problem] = []
 
     def add(self, case: Case, sent: str) -> None:
-        """The next case."""
+        """Checks and adds the next case."""
         self._wrong += _check_side_effects(Placed(case, 1), self._upload.main, self._own)
         self._writer.add(case, sent)
 
     def keep(self, suite: Suite) -> Suite:
-        """Keeps the suite as a page's.
+        """Saves the suite.
 
         Raises:
             SuiteError: it would act on this machine.
-            UsageError: its name cannot be had.
+            UsageError: its name is not allowed.
         """
         if self._wrong:
             raise SuiteError(self._wrong)
@@ -213,7 +213,7 @@ class _CheckingWriter:
         return self._writer.keep(suite)
 
     def drop(self) -> None:
-        """Forget what was added."""
+        """Discards what was added."""
         self._writer.drop()
 
 
@@ -241,7 +241,7 @@ def _check_holdout(holdout: float | None) -> None:
 def _prepare_suite(
     suite: Suite, upload: Upload, name: str, holdout: float | None, own_targets: Collection[str]
 ) -> tuple[Suite, list[Problem]]:
-    """Names and splits a suite's header, and leaves out targets that the targets file here does not have."""
+    """Sets the name and split of a suite's header, and leaves out targets that the server does not have."""
     title = name.strip() or (upload.name if upload.is_folder and upload.name else suite.name)
     unknown_targets = [target for target in suite.defaults.targets if target not in own_targets]
     if holdout is None and suite.split_rule is None and not suite.no_holdout:

@@ -1,4 +1,4 @@
-"""The names under which suites are saved: which one a file gets, which are allowed, and `NAME@v2`."""
+"""Chooses and checks the names under which suites are saved, and parses `NAME@v2`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _VERSION = re.compile(r"(.+)@(v[0-9]+|sha256:[0-9a-f]*)", re.DOTALL)
 
 
 def name_for(store: Store, path: Path, suite: Suite, others: Collection[Path] = ()) -> str:
-    """Chooses the name for the suite of a file; the store keeps it for that file from now on.
+    """Chooses the name for the suite of a file; the store reserves it for that file from now on.
 
-    A file keeps the name that it was saved under. A new one gets the name of a file that is gone, that of a
-    suite with the same cases, or the shortest that no other file has.
+    A file keeps the name that it was saved under. A new one gets the name of a deleted file, that of a suite
+    with the same cases, or the shortest that no other file has.
 
     Args:
         store: where it is saved.
@@ -48,7 +48,7 @@ def name_for(store: Store, path: Path, suite: Suite, others: Collection[Path] = 
 
 
 def names_of(path: Path, name: str) -> list[str]:
-    """The names that a file may have: `tests`, `a/tests` and so on, then the same with its ending.
+    """Returns the names that a file may have: `tests`, `a/tests` and so on, then the same with its ending.
 
     Args:
         path: the file, or the folder of a suite that is one.
@@ -66,7 +66,7 @@ def names_of(path: Path, name: str) -> list[str]:
 
 
 def _split_path(path: Path, name: str) -> tuple[Path, str] | None:
-    """The folder in which a file, or the folder whose name it has, lies; and what that is called in full."""
+    """Returns the parent of a file, or of the folder whose name the suite has, and the full name in it."""
     path = Path(os.path.abspath(path))  # noqa: PTH100
     if name in (path.name, path.stem, path.stem.removesuffix(".eval")):
         return path.parent, path.name
@@ -74,7 +74,7 @@ def _split_path(path: Path, name: str) -> tuple[Path, str] | None:
 
 
 def _claim(store: Store, name: str, file: str) -> bool:
-    """Whether a name is the file's from now on: it was no file's, or that of one that is gone."""
+    """Reserves a name for a file, unless another existing file has it; returns whether it did."""
     origin = store.origin(name)
     if origin is not None and os.path.lexists(origin):
         return False
@@ -99,7 +99,7 @@ def _ambiguous_names(path: Path, name: str, others: Collection[Path]) -> set[str
 
 
 def _path_from_working_folder(path: Path, name: str) -> str | None:
-    """The name that has all folders from the working one on; None for a file that is elsewhere."""
+    """Returns the name with all folders below the working folder; None for a file that is elsewhere."""
     parts, working_folder = _split_path(path, name), Path.cwd()
     if parts is None or not parts[0].is_relative_to(working_folder):
         return None
@@ -107,7 +107,7 @@ def _path_from_working_folder(path: Path, name: str) -> str | None:
 
 
 def versioned(word: str) -> tuple[str, str] | None:
-    """The name and the version in `NAME@v2` or `NAME@sha256:…`; None for any other word."""
+    """Returns the name and the version of `NAME@v2` or `NAME@sha256:…`; None for any other word."""
     match = _VERSION.fullmatch(word)
     return None if match is None else (match[1], match[2])
 

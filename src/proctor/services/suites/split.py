@@ -1,4 +1,4 @@
-"""Divides suites into dev and holdout as a request says."""
+"""Splits suites into dev and holdout as a request says."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from proctor.splits import divided
 
 
 def as_asked(load_result: Loaded, request: Request) -> Loaded:
-    """Divides the suite as the request says, or else as its dialect does.
+    """Splits the suite as the request says, or else as its dialect does.
 
     Raises:
-        UsageError: the share is none; a flag divides a built-in suite, or one that is not split by no share.
+        UsageError: the share is invalid; a flag splits a built-in suite; or a split method is given for a
+            suite that is not split.
     """
     suite = load_result.suite
     ratio, method = request.holdout, request.split_method
@@ -48,7 +49,7 @@ def as_asked(load_result: Loaded, request: Request) -> Loaded:
 
 
 def check_share(share: float, name: str) -> None:
-    """Refuses what cannot be the share of cases to hold out.
+    """Checks the share of cases to hold out.
 
     Args:
         share: the share.
@@ -75,7 +76,7 @@ def _check_nothing_held_out(request: Request, *, is_set_by_flag: bool) -> None:
 
 
 def _is_set_by_flag(request: Request) -> bool:
-    """Whether more than the project's `proctor.toml`, which is for suites of all kinds, divides the suite."""
+    """Whether a flag sets the split, and not only `proctor.toml`, which applies to suites of all kinds."""
     names = ("holdout", "split-method")
     by_file = any(name in request.config.flags for name in names)
     return not by_file or any(f"--{name}" in request.flags for name in names)

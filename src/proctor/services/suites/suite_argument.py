@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from proctor.services.suites.folder_search import Contents
 
 _MAX_NAMED = 10
-"""How many files a sentence names."""
+"""The maximum number of files that a sentence names."""
 
 
 class NoSuchSuite(UsageError):
@@ -33,9 +33,9 @@ class Located(Struct, frozen=True, kw_only=True):
 
     paths: tuple[Path, ...]
     problems: tuple[Problem, ...] = ()
-    """One error for each file that no format recognises, where the user wants that."""
+    """One error for each file that no format recognises, with `--strict`."""
     warnings: tuple[str, ...] = ()
-    """Which files of a folder are left out, as a sentence."""
+    """Sentences on files of a folder that are left out."""
     notes: tuple[str, ...] = ()
     """Sentences: which suite an ambiguous argument means, and which files are read by other suites."""
 
@@ -48,7 +48,7 @@ class Locator(Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str] = {}
     """What suites may name as `${{ NAME }}`."""
     config: Config = Config()
-    """What the project says of reading suites."""
+    """The project's settings for reading suites."""
     dialect: str | None = None
     """The dialect of all files; None finds it from the content of each."""
     strict: bool = False
@@ -84,7 +84,7 @@ class Locator(Struct, frozen=True, kw_only=True):
         return self._find_by_name(word)
 
     def _find_in_folder(self, word: str, folder: Path) -> Located:
-        from proctor.services.suites.folder_search import contents_of  # a run of a file needs none of it
+        from proctor.services.suites.folder_search import contents_of  # runs of a single file do not need it
 
         contents = contents_of(
             folder, lambda path: source_of(path, self.environ, self.config.reading(path)), self.dialect

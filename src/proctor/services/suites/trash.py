@@ -1,6 +1,6 @@
-"""Deleted versions of suites that can be restored: they lie in a second store beside the first.
+"""Deleted versions of suites that can be restored, in a second store beside the first.
 
-What is there is one suite a deleted version, named as the version is: `my_suite@v2`.
+Each deleted version is a suite of its own there, named like the version: `my_suite@v2`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from proctor.services.suites.overview import kept
 from proctor.services.suites.saved_names import versioned
 
 MOST: Final = 100
-"""How many deleted versions can be restored; beyond it the oldest deletion is final."""
+"""The maximum number of deleted versions; beyond it the oldest is removed for good."""
 
 
 class Discarded(Struct, frozen=True, kw_only=True):
@@ -29,18 +29,18 @@ class Discarded(Struct, frozen=True, kw_only=True):
     name: str
     version: str
     saved: SavedSuite
-    """As it lies where deleted versions are."""
+    """The version as saved in the trash."""
 
 
 class Trash:
     """The deleted versions of one store."""
 
     def __init__(self, store: Store, trash: Callable[[], AbstractContextManager[Store]]) -> None:
-        """Opens nothing yet.
+        """Takes both stores; the trash is not opened yet.
 
         Args:
-            store: whose versions are deleted.
-            trash: opens the store that they are put into.
+            store: has the suites.
+            trash: opens the store for deleted versions.
         """
         self._store = store
         self._trash = trash
@@ -49,7 +49,7 @@ class Trash:
         """Deletes one version of a suite, or all of them; returns those that were deleted.
 
         Raises:
-            UsageError: there is none, or runs of one are stored; nothing was deleted.
+            UsageError: there is none, or one has stored runs; nothing was deleted.
         """
         versions = kept(self._store, name)
         entries = [entry for entry in versions if version in (None, entry.saved.suite.version)]
@@ -75,13 +75,13 @@ class Trash:
         copy = _copy_suite(self._store, suite, trash, replace(suite, name=name))
         try:
             self._store.forget(suite.name, suite.digest)
-        except StoreError:  # a run of it has begun meanwhile, or somebody else was faster
+        except StoreError:  # a run of it has started meanwhile, or another process deleted it
             if self._store.suite(suite.name, suite.digest) is not None:
                 trash.forget(name, copy.digest)
             raise
 
     def restore(self, name: str, version: str) -> Suite:
-        """Restores a deleted version: with its number, its content, and current if nothing came after it.
+        """Restores a deleted version with its number and content; it is current if no later one exists.
 
         Raises:
             UsageError: it cannot be restored.
@@ -96,7 +96,7 @@ class Trash:
         return restored
 
     def discarded(self) -> list[Discarded]:
-        """The deleted versions that can be restored, the last deleted first."""
+        """Returns the deleted versions that can be restored, the last deleted first."""
         with self._trash() as trash:
             deleted = _list_deleted(trash)
         return [
@@ -121,7 +121,7 @@ def _make_room(trash: Store) -> None:
 
 
 def _copy_suite(source: Store, suite: Suite, to: Store, header: Suite, *, again: bool = False) -> Suite:
-    """A suite in another store, under the name of that header."""
+    """Copies a suite to another store, under the name of that header."""
     writer = to.saving(again=again)
     try:
         for stored_case in source.cases(suite.content):

@@ -1,4 +1,4 @@
-"""The files of an upload as a dialect sees a suite, all from memory, and which of them is the suite.
+"""Reads the suite of an upload from memory, and finds out which of the files is the suite.
 
 A reference finds what was uploaded and nothing else: no file of this machine, no program, no variable.
 """
@@ -26,9 +26,9 @@ from proctor.services.suites.load import load_source
 from proctor.validation import shown
 
 FOLDER: Final = "."
-"""The choice of all Markdown tests together, which are one suite."""
+"""Stands for all Markdown tests together, which are one suite."""
 MOST_TEXT: Final = 20 * 2**20
-"""Of the suite's own file; a hundred thousand tests of 200 characters."""
+"""The maximum size of the suite's own file: a hundred thousand tests of 200 characters."""
 _MAX_CHOICES: Final = 40
 """With more suites in an upload, none is read to see whether it belongs to another."""
 
@@ -43,30 +43,30 @@ _KINDS: Final = {
 
 
 class Upload(Struct, frozen=True, kw_only=True):
-    """The files of a suite that came from a page; they are in memory only."""
+    """The uploaded files of a suite, which are in memory only."""
 
     files: Mapping[str, bytes]
     """By path, `/` between folders."""
     main: str
     """The path of the suite's own file; `.` for all Markdown tests together."""
     name: str = ""
-    """What the upload was called, without an ending; for a suite whose file gives no name."""
+    """The name of the upload without an ending, for a suite whose file gives no name."""
     choices: tuple[str, ...] = ()
-    """Everything in it that is a suite, where it is not known which is meant; `main` is the first."""
+    """All suites in it, where it is unclear which is meant; `main` is the first."""
 
     @property
     def is_folder(self) -> bool:
-        """It is no file but all of a folder."""
+        """Whether the suite is a folder, not a file."""
         return self.main == FOLDER
 
     @property
     def text(self) -> str | None:
-        """The text, where the upload is nothing but one."""
+        """The text, where the upload is a single file."""
         return None if self.is_folder or len(self.files) > 1 else decoded(self.files[self.main], self.main)
 
     @property
     def size(self) -> int:
-        """How many bytes it holds."""
+        """The total size in bytes."""
         return sum(map(len, self.files.values()))
 
 
@@ -78,11 +78,11 @@ def of_text(text: str, name: str = "", dialect: str | None = None) -> Upload:
 
     Args:
         text: the text.
-        name: what it is called; an ending of a suite's file says what it is, else the text does.
+        name: its name; the ending of a suite file says what it is, else the text does.
         dialect: its dialect, where that is known.
 
     Raises:
-        UsageError: it is empty, or no text.
+        UsageError: it is empty, or not UTF-8 text.
     """
     text = text.removeprefix("\ufeff")
     if not text.strip():
@@ -100,7 +100,7 @@ def of_text(text: str, name: str = "", dialect: str | None = None) -> Upload:
 
 
 def _guess_ending(text: str, data: bytes, dialect: str | None) -> str:
-    """The ending that a file with this text would have."""
+    """Returns the ending that a file with this text would have."""
     endings = DIALECTS.get(dialect).endings if dialect in DIALECTS.names() else ()
     if text.lstrip().startswith(("{", "[")):
         ending = ".jsonl"
@@ -115,7 +115,7 @@ def _suite_endings() -> set[str]:
 
 
 def folder_endings() -> tuple[str, ...]:
-    """The endings of tests that may be one suite with all others of their folder."""
+    """Returns the endings of tests that form one suite with all others in their folder."""
     readers = (dialect for dialect in DIALECTS.load_all().values() if dialect.reads_folders)
     return tuple(ending for dialect in readers for ending in dialect.endings)
 
@@ -125,15 +125,15 @@ def _kind(ending: str) -> str:
 
 
 def of_files(files: Mapping[str, bytes], name: str = "", main: str | None = None) -> Upload:
-    """Files that were uploaded together, of which one is the suite, or all Markdown tests are.
+    """Returns files that were uploaded together as an upload; one is the suite, or all Markdown tests are.
 
     Args:
         files: by path.
-        name: what the upload was called.
+        name: the name of the upload.
         main: which of them is the suite; None to find out.
 
     Raises:
-        UsageError: none of them is a suite, or there is no such one.
+        UsageError: none of them is a suite, or `main` is not.
     """
     files, folder = _strip_top_folder(files)
     name = name or folder
@@ -154,10 +154,10 @@ def of_files(files: Mapping[str, bytes], name: str = "", main: str | None = None
 
 
 def chosen(upload: Upload, main: str) -> Upload:
-    """The upload with another one of its choices as the suite.
+    """Returns the upload with another one of its choices as the suite.
 
     Raises:
-        UsageError: it is none of them.
+        UsageError: `main` is none of them.
     """
     choices = upload.choices or (upload.main,)
     if main not in choices:
@@ -166,7 +166,7 @@ def chosen(upload: Upload, main: str) -> Upload:
 
 
 def decoded(data: bytes, name: str) -> str:
-    """A suite's own text.
+    """Decodes a suite's own text.
 
     Raises:
         UsageError: it is not UTF-8, or too long.
@@ -195,7 +195,7 @@ def decoded(data: bytes, name: str) -> str:
 
 
 def _strip_top_folder(files: Mapping[str, bytes]) -> tuple[dict[str, bytes], str]:
-    """The files without the one folder that all of them lie in, and its name."""
+    """Returns the files without the one folder that has them all, and its name."""
     tops = {path.partition("/")[0] for path in files}
     if len(tops) != 1 or not all("/" in path for path in files):
         return dict(files), ""
@@ -223,7 +223,7 @@ def _is_suite(path: str, data: bytes) -> bool:
     readers = [dialect for dialect in DIALECTS.load_all().values() if not dialect.reads_folders]
     try:
         return may_be_suite(Source(path=path, lines=lambda: BytesIO(data)), readers)
-    except SuiteError:  # too large to tell; whoever reads it says so
+    except SuiteError:  # too large to tell; reading it reports the error
         return True
 
 
@@ -251,7 +251,7 @@ def _independent_choices(upload: Upload, choices: list[str]) -> tuple[str, ...]:
         memory_files = _MemoryFiles(replace(upload, main=main))
         try:
             load_source(memory_files.source)
-        except (SuiteError, UsageError):  # it is said where it is chosen
+        except (SuiteError, UsageError):  # reported when it is chosen
             continue
         included |= memory_files.references - {main}
     return tuple(path for path in choices if path not in included) or tuple(choices)
@@ -261,11 +261,11 @@ def _independent_choices(upload: Upload, choices: list[str]) -> tuple[str, ...]:
 
 
 def source_of(upload: Upload, options: Mapping[str, Any] = {}) -> Source:
-    """The upload as a dialect sees it.
+    """Returns the source of an upload.
 
     Args:
         upload: the files.
-        options: what `proctor.toml` says of reading that names no folder of this machine.
+        options: the reading options of `proctor.toml` that name no folder of this machine.
     """
     return _MemoryFiles(upload, options).source
 
@@ -300,7 +300,7 @@ class _MemoryFiles:
         return self._files.get(path) if path is not None and dirname(path) == self._folder else None
 
     def _find(self, reference: str) -> Found | None:
-        """From the suite's folder, then from each one above it."""
+        """Looks in the suite's folder, then in each one above it."""
         name = reference.replace("\\", "/").lstrip("/")
         if not name or "\0" in name:
             return None
@@ -354,7 +354,7 @@ class _MemoryFiles:
 
 
 def _join(folder: str, path: str) -> str | None:
-    """A path from a folder; None where it leads out of the upload. The upload's own folder is empty."""
+    """Joins a path to a folder; None where it leaves the upload. The upload's own folder is empty."""
     full_path = normpath(f"{folder}/{path}" if folder else path)
     if full_path.startswith(("/", "../")) or full_path == "..":
         return None

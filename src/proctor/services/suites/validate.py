@@ -1,4 +1,4 @@
-"""Finds everything that is wrong or doubtful in a suite, and its cases in other files (contamination)."""
+"""Validates suites: finds errors and warnings, and the cases in other files (contamination)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from proctor.services import events
 from proctor.services.suites.load import Loaded, survey, survey_source
 
 _PIECE_BYTES = 1 << 18
-"""The bytes of another file that are searched at once."""
+"""The bytes of another file that are searched in one piece."""
 _BLANKS = b" \t\n\r\f\v"
 
 
@@ -32,7 +32,7 @@ class Checked(Struct, frozen=True):
     """Errors and warnings, those of rules among them, in file order."""
 
     def of_level(self, level: str) -> list[Problem]:
-        """The errors, or the warnings."""
+        """Returns the problems of a level, `error` or `warning`."""
         return [problem for problem in self.problems if problem.level == level]
 
 
@@ -45,14 +45,14 @@ def check(
     options: Mapping[str, Any] = {},
     listen: events.Listener = lambda _event: None,
 ) -> Checked:
-    """Finds everything that is wrong or doubtful in a suite.
+    """Finds all errors and warnings in a suite.
 
     Args:
         path: its file, or its folder.
         dialect: its dialect; None detects it from the content.
         ignored: codes of rules that are not reported; see `linter.check_codes`.
-        against: other text files, in which the cases are looked for; the suite's own are none.
-        options: the options of reading in `proctor.toml`.
+        against: other text files in which the cases are searched for; the suite's own files are skipped.
+        options: the reading options of `proctor.toml`.
         listen: called with the progress of reading and searching.
 
     Raises:
@@ -87,7 +87,7 @@ def check_source(
     *,
     dialect: str | None = None,
 ) -> Checked:
-    """Finds everything that is wrong or doubtful in a suite, wherever its bytes are.
+    """Finds all errors and warnings in a suite from any source.
 
     Args:
         source: the suite.

@@ -10,28 +10,28 @@ from proctor.errors import UsageError
 from proctor.services.suites.convert import MAIN, Converted
 
 _MAX_NAMED = 5
-"""The most files that a message names."""
+"""The maximum number of files that a message names."""
 
 
 def write(converted: Converted, output: str, *, force: bool = False) -> list[Path]:
-    """Writes a suite to a file with whatever belongs beside it, or into a folder.
+    """Writes a suite to a file with the files beside it, or into a folder.
 
     Args:
-        converted: the suite; nothing in it may have failed.
-        output: the name of the suite's own file, or a folder: one that is there, one that ends in `/`, or
-            any for a suite that is a folder. Folders that are missing are made.
-        force: replace files that are there.
+        converted: the suite; it must have no error.
+        output: the name of the suite's own file, or a folder: an existing one, one that ends in `/`, or any
+            for a suite that is a folder. Missing folders are created.
+        force: replace existing files.
 
     Returns:
         The files, the suite's own first.
 
     Raises:
-        UsageError: a file is there already, or cannot be written. Nothing was written then.
+        UsageError: a file exists already, or cannot be written; nothing was written.
     """
     if not output.strip():
         raise UsageError("The name of the output is empty. Is a variable not set?")
     contents = _contents_by_path(converted, output)
-    # Not after the file, since its name may be as long as a name can be.
+    # Not named after the file, whose name may already have the maximum length.
     parts = {target: target.with_name(f"{os.getpid()}-{nth}.part") for nth, target in enumerate(contents)}
     target = Path(output)
     try:
@@ -84,5 +84,5 @@ def _check_free(converted: Converted, output: Path, targets: list[Path]) -> None
 def _remove(part: Path) -> None:
     try:
         part.unlink(missing_ok=True)
-    except OSError:  # its folder could not be made
+    except OSError:  # its folder could not be created
         return

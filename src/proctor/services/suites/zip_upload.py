@@ -1,7 +1,7 @@
-"""Unpacks a zip archive that a stranger may have made, or says what is wrong with it; and packs one.
+"""Unpacks untrusted zip archives in memory, and packs archives.
 
-Everything that names say, and all that sizes promise, is checked before a byte is unpacked; what is unpacked
-is counted and held against that. Nothing is written anywhere.
+All names and declared sizes are checked before a byte is unpacked, and the unpacked bytes are checked against
+them. Nothing is written to disk.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from proctor.errors import UsageError
 from proctor.validation import shown
 
 MOST_FILES: Final = 2_000
-"""A folder of Markdown tests has hundreds; each file costs a look at every glob of the suite."""
+"""A folder of Markdown tests has hundreds; every glob of the suite is matched against each file."""
 MOST_BYTES: Final = 48 * 2**20
-"""All of it is held in memory, by every visitor who has not saved yet."""
+"""All of it is held in memory for every visitor who has not saved yet."""
 MOST_TIMES: Final = 200
-"""How many times its packed size an archive may unpack to; tests written by people shrink to a tenth, and by
-machines to a hundredth."""
+"""The maximum ratio of unpacked to packed size; tests written by people compress to a tenth, generated ones
+to a hundredth."""
 _ALWAYS_ALLOWED_BYTES: Final = 2**20
-"""May always be unpacked, whatever the ratio: a few short files of spaces are no attack."""
+"""Always allowed, whatever the ratio: a few short files of spaces are no attack."""
 LONGEST_PATH: Final = 240
 """Most systems cannot have longer ones."""
 DEEPEST: Final = 16
@@ -40,9 +40,9 @@ _END_SIZE: Final = 22
 _LOCATOR: Final = b"PK\x06\x07"
 _LOCATOR_SIZE: Final = 20
 _MAX_DIRECTORY_ENTRY_BYTES: Final = 512
-"""The most bytes that one file may take in the archive's directory."""
+"""The maximum size of one file's entry in the archive's directory."""
 _SYSTEM_FILES: Final = frozenset(("__macosx", ".ds_store", "thumbs.db", "desktop.ini"))
-"""What systems put into archives beside the files, in small letters."""
+"""Files that operating systems add to archives, in lower case."""
 _OFFICE: Final = (".docx", ".xlsx", ".pptx")
 """Files that are zip archives and are attached as they are."""
 _FIXED_DATE: Final = (2000, 1, 1, 0, 0, 0)
@@ -60,10 +60,10 @@ def is_zip(data: bytes) -> bool:
 
 
 def unpack(data: bytes) -> dict[str, bytes]:
-    """The files of a zip archive by their paths; folders, and what systems add, are left out.
+    """Returns the files of a zip archive by path, without folders and files that systems add.
 
     Raises:
-        UsageError: it is damaged, too large, or has what no suite needs; says what.
+        UsageError: it is damaged, too large, or has something that no suite needs; says what.
     """
     _check_directory(data)
     try:
@@ -85,7 +85,7 @@ def _reason(error: Exception) -> str:
 
 
 def _check_directory(data: bytes) -> None:
-    """Refuses a directory that is larger than that of any archive here, before it is read."""
+    """Refuses a directory that is too large, before it is read."""
     at = data.rfind(_END, max(0, len(data) - _END_SIZE - 0xFFFF))
     if at < 0 or len(data) < at + _END_SIZE:
         raise UsageError("The zip archive is cut off: its end is missing. Make it again.")
@@ -103,7 +103,7 @@ def _too_many(count: int) -> str:
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
-    """Files as a zip archive, which is the same for the same files."""
+    """Packs files into a zip archive; the same files give the same bytes."""
     buffer = BytesIO()
     with ZipFile(buffer, "w", ZIP_DEFLATED) as archive:
         for path, data in sorted(files.items()):
@@ -156,7 +156,7 @@ def _is_added(path: str) -> bool:
 
 
 def _content(archive: ZipFile, entry: ZipInfo) -> bytes:
-    """What is in a file; no more than its size says, and its checksum is checked."""
+    """Reads a file; checks its size and its checksum."""
     with archive.open(entry) as file:
         data = file.read(entry.file_size + 1)
         if len(data) != entry.file_size or file.read(1):
@@ -170,10 +170,10 @@ def _content(archive: ZipFile, entry: ZipInfo) -> bytes:
 
 
 def check_paths(paths: Iterable[str]) -> None:
-    """Checks that files of these paths can lie in one folder, on every system.
+    """Checks that files with these paths can be in one folder on every operating system.
 
     Raises:
-        UsageError: a path leads out of it, or two are of one place.
+        UsageError: a path leads out of the folder, or two paths are the same file.
     """
     path_by_key: dict[str, str] = {}
     folders: dict[str, str] = {}
@@ -198,7 +198,7 @@ def check_paths(paths: Iterable[str]) -> None:
 
 
 def _fold(path: str) -> str:
-    """The same for paths that some systems cannot tell apart."""
+    """Returns a key that is equal for paths that some systems treat as the same."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFKC", path).casefold())
 
 

@@ -1,4 +1,4 @@
-"""Targets put to the test: what `proctor certify --target` asks them.
+"""Checks targets for `proctor certify --target`.
 
 In: a target. Out: the result of each check.
 """

@@ -1,4 +1,4 @@
-"""Puts the questions of the conformance checks to a target, and collects the replies."""
+"""Sends the questions of the conformance checks to a target, and collects the replies."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ async def replies_of(
     *,
     progress: Callable[[int, int], None] = lambda _count, _total: None,
 ) -> list[list[Reply]]:
-    """The replies to every question of every check, in their order.
+    """Collects the replies to every question of every check, in order.
 
-    `reach` limits how many questions are sent at once; those of a check that runs alone are sent one by one
-    after all others. No fallback answers for the target.
+    `reach` limits concurrent requests; the questions of a check that runs alone are sent one by one after all
+    others. Fallbacks of the target are not used.
 
     Args:
         reach: opens the target.
@@ -60,7 +60,7 @@ async def replies_of(
         progress(finished_count, len(checks))
         return replies
 
-    # Not a group of tasks: what it raises would be a group too, and no sentence for the user.
+    # Not a TaskGroup, which would raise an exception group instead of an error with a sentence.
     concurrent_replies = iter(
         await asyncio.gather(*(answer_check(check) for check in checks if not check.alone))
     )
@@ -68,7 +68,7 @@ async def replies_of(
 
 
 async def reply_of(target: Answers, question: Question, case_id: str) -> Reply:
-    """The reply of a target to one question; a failed call is a reply too.
+    """Returns the reply of a target to one question; a failed call is a reply too.
 
     Args:
         target: the target.

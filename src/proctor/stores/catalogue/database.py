@@ -1,10 +1,10 @@
-"""A second file beside a store, of flat rows, by which large runs are looked through quickly.
+"""A second file beside a store, with flat rows, for fast lists and searches of large runs.
 
-All that is in it comes from the store, so it may be deleted at any time. A run has one row, with the numbers
-that were counted once; each of its trials has a short line. Every question is answered by reading the lines
-of one run from end to end: 100,000 take some 10 ms, and an index for each order would take long to write.
+Everything in it comes from the store, so it may be deleted at any time. A run has one row with its totals;
+each of its trials has a short row. Every query reads all rows of one run: 100,000 take about 10 ms, and an
+index for each order would take long to write.
 
-Several processes and threads may use it at once. What two of them add for the same run is the same.
+Several processes and threads may use it at once. What two of them add for the same run is identical.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Catalogue:
     def page(
         self,
         run_id: str,
-        wanted: Wanted,
+        trial_filter: Wanted,
         sort: str = "position",
         after: str = "",
         limit: int = 50,
@@ -147,28 +147,28 @@ class Catalogue:
 
         Args:
             run_id: the run; one that is not catalogued has none.
-            wanted: which.
+            trial_filter: which.
             sort: a `Sort`, with `-` before it for the other way around.
             after: what another page calls `next` or `previous`; empty for the first one.
             limit: how many at most.
             revealed: what is held out is shown and searched too.
         """
-        with self._query(run_id, wanted, revealed=revealed) as query:
+        with self._query(run_id, trial_filter, revealed=revealed) as query:
             return query.page(sort, after, limit)
 
     def around(
-        self, run_id: str, wanted: Wanted, sort: str, place: tuple[int, int], *, revealed: bool = False
+        self, run_id: str, trial_filter: Wanted, sort: str, place: tuple[int, int], *, revealed: bool = False
     ) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
         """The trials before and after one, each by position and repeat; None where there is none.
 
         Args:
             run_id: the run.
-            wanted: which trials are looked at.
+            trial_filter: which trials are looked at.
             sort: as for `page`.
             place: the position and the repeat of that one.
             revealed: as for `page`.
         """
-        with self._query(run_id, wanted, revealed=revealed) as query:
+        with self._query(run_id, trial_filter, revealed=revealed) as query:
             return query.beside(sort, place, back=True), query.beside(sort, place, back=False)
 
     def numbers(self, run_id: str, column: Sort) -> list[float]:
@@ -186,14 +186,16 @@ class Catalogue:
             connection.db.close()
 
     @contextmanager
-    def _query(self, run_id: str, wanted: Wanted, *, revealed: bool) -> Iterator[queries.Asking]:
+    def _query(self, run_id: str, trial_filter: Wanted, *, revealed: bool) -> Iterator[queries.Asking]:
         with self._open() as connection:
             key = _key(connection.db, run_id)
             connection.db.execute("BEGIN")  # all that is read is of one moment
             try:
-                if wanted.text:
-                    _find(connection, -1 if key is None else key, wanted.text, revealed=revealed)
-                yield queries.Asking(connection.db, -1 if key is None else key, wanted, revealed=revealed)
+                if trial_filter.text:
+                    _find(connection, -1 if key is None else key, trial_filter.text, revealed=revealed)
+                yield queries.Asking(
+                    connection.db, -1 if key is None else key, trial_filter, revealed=revealed
+                )
             finally:
                 if connection.db.in_transaction:
                     connection.db.execute("COMMIT")  # of what was found, which is kept for the next page

@@ -1,4 +1,4 @@
-"""Questions about the lines of one run, each answered by one walk over them."""
+"""Queries over the rows of one run, each a single scan."""
 
 from __future__ import annotations
 
@@ -78,22 +78,22 @@ def sort_of(word: str) -> str:
 
 
 class Asking:
-    """One moment's questions about some lines of a run."""
+    """Queries over the filtered rows of a run, all of one snapshot."""
 
-    def __init__(self, db: sqlite3.Connection, run: int, wanted: Wanted, *, revealed: bool) -> None:
+    def __init__(self, db: sqlite3.Connection, run: int, trial_filter: Wanted, *, revealed: bool) -> None:
         """Reads nothing yet.
 
         Args:
-            db: a connection to the catalogue; where a text is wanted its table `found` has the places.
+            db: a connection to the catalogue; where a text is searched for, its table `found` has the places.
             run: the key of the run.
-            wanted: which lines.
+            trial_filter: which lines.
             revealed: what is held out is shown too.
         """
         self._db = db
         self._run = run
         self._revealed = revealed
-        self._where, self._values = _conditions(run, wanted)
-        if wanted.case:
+        self._where, self._values = _conditions(run, trial_filter)
+        if trial_filter.case:
             db.create_function("matches_id", 2, lambda case_id, glob: matches_id(case_id, [glob]))
 
     def page(self, sort: str, after: str, limit: int) -> Page:
@@ -193,29 +193,29 @@ class Asking:
         )
 
 
-def _conditions(run: int, wanted: Wanted) -> tuple[str, list[object]]:
+def _conditions(run: int, trial_filter: Wanted) -> tuple[str, list[object]]:
     where: list[str] = ["run = ?"]
     values: list[object] = [run]
     parts: tuple[tuple[str, Sequence[str]], ...] = (
-        ("category = ?", [wanted.category] if wanted.category else ()),
-        ("split = ?", [wanted.split] if wanted.split else ()),
-        ("matches_id(case_id, ?)", [wanted.case] if wanted.case else ()),
-        ("instr(graders, ?)", [_join_names([name]) for name in wanted.graders]),
-        ("instr(missed, ?)", [_join_names([name]) for name in wanted.missed]),
+        ("category = ?", [trial_filter.category] if trial_filter.category else ()),
+        ("split = ?", [trial_filter.split] if trial_filter.split else ()),
+        ("matches_id(case_id, ?)", [trial_filter.case] if trial_filter.case else ()),
+        ("instr(graders, ?)", [_join_names([name]) for name in trial_filter.graders]),
+        ("instr(missed, ?)", [_join_names([name]) for name in trial_filter.missed]),
     )
     for condition, part_values in parts:
         where += [condition] * len(part_values)
         values += part_values
-    for word in wanted.tags:
+    for word in trial_filter.tags:
         tags = [_join_names([tag]) for tag in tags_of(word)]
         where.append(f"({' OR '.join(['instr(tags, ?)'] * len(tags))})")
         values += tags
-    if wanted.verdicts:
+    if trial_filter.verdicts:
         verdict_numbers = [
-            str(place) for place, verdict in enumerate(VERDICTS) if verdict.value in wanted.verdicts
+            str(place) for place, verdict in enumerate(VERDICTS) if verdict.value in trial_filter.verdicts
         ]
         where.append(f"verdict IN ({', '.join(verdict_numbers)})")
-    if wanted.text:
+    if trial_filter.text:
         where.append("+place IN (SELECT place FROM found)")  # not to begin with: most texts are in many
     return " AND ".join(where), values
 

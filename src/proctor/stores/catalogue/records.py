@@ -1,4 +1,4 @@
-"""What a catalogue is made of: a line for each trial, and what one may want to see of them."""
+"""The records of a catalogue: a row for each trial, filters and pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 from proctor.model import Verdict
 
 VERDICTS = (Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED, Verdict.PASS)
-"""In the order in which one wants to see them; a line has the place of its own."""
+"""In the order in which they are sorted; a row stores the index of its verdict."""
 
 Sort = Literal["position", "case", "verdict", "score", "latency", "cost"]
 """What lines are sorted by; `-` before it turns the order around."""

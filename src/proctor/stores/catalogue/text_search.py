@@ -1,4 +1,4 @@
-"""The texts of a catalogue, hundreds in one row, as Python looks through bytes faster than SQLite does."""
+"""The texts of a catalogue, hundreds in one row, as Python searches bytes faster than SQLite does."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Answers in one SQLite file, found again by the digest of all that they depend on.
+"""A cache of answers in one SQLite file, by the digest of everything that they depend on.
 
-It is only ever a shortcut: a file that is damaged is put aside, and one that cannot be used is done without;
-both are reported and neither stops a run. Several processes may use the same file.
+The cache is optional: a damaged file is renamed, and an unusable one is ignored; both are reported, and
+neither stops a run. Several processes may use the same file.
 """
 
 from __future__ import annotations

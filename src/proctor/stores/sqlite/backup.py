@@ -1,4 +1,4 @@
-"""A store to a backup: consistent also while runs write to it, and checked before it gets its name."""
+"""Backs up a store: consistently even while runs write to it, and checked before it gets its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A path to a connection: what is no store of this version is refused before anything is written to it."""
+"""Opens connections to stores; refuses other files and newer versions before anything is written."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ _OPENING = RLock()
 def opened(
     path: str, lock_wait: LockWait | None = None, notify: Callable[[str], None] = lambda _line: None
 ) -> sqlite3.Connection:
-    """A connection to the store in that file, which is made or migrated if need be.
+    """Opens a connection to a store; creates or migrates it if needed.
 
-    One that cannot be written is only read.
+    A store that cannot be written is opened read-only.
 
     Args:
         path: the file.

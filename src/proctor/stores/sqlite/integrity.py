@@ -1,6 +1,6 @@
-"""Whether a store is sound: the file as SQLite sees it, then what Proctor relies on in its rows.
+"""Checks the integrity of a store: the SQLite file, then the rows that Proctor relies on.
 
-Nothing is written, and the rows are those of one moment, also while runs add to them.
+Nothing is written, and all rows come from one snapshot, even while runs add to them.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _check_file(db: sqlite3.Connection) -> Iterator[StoreProblem]:
 
 
 class _RowCheck:
-    """What Proctor relies on in the rows of a store."""
+    """Checks the rows of a store."""
 
     def __init__(self, db: sqlite3.Connection, run_locks: RunLocks, on_progress: Progress) -> None:
         self._db = db
@@ -112,7 +112,7 @@ class _RowCheck:
         self._read_rows = 0
 
     def problems(self, rows: dict[str, int]) -> Iterator[StoreProblem]:
-        """All that is wrong; `rows` are the numbers of rows by table."""
+        """Yields all problems; `rows` has the number of rows in each table."""
         total = sum(rows.get(table, 0) for table in _BODIES)
         for table, kind in _BODIES.items():
             yield from self._check_bodies(table, kind, total)
@@ -121,7 +121,7 @@ class _RowCheck:
         yield from self._check_runs()
 
     def notes(self) -> Iterator[str]:
-        """What is no fault."""
+        """Yields findings that are no problems."""
         for key, run_id, count, planned_count in self._unfinished():
             if not self._run_locks.is_locked(key):
                 yield (
@@ -132,7 +132,7 @@ class _RowCheck:
             yield f"Not in use: {counted(count, noun)}. `proctor store gc` removes them."
 
     def _check_bodies(self, table: str, kind: type, total: int) -> Iterator[StoreProblem]:
-        """Rows that cannot be read, and those that say otherwise than the columns by which they are found."""
+        """Finds rows that cannot be read, or whose columns differ from their content."""
         unreadable, different = [], []
         for row in self._db.execute(_SELECT.get(table, f"SELECT rowid, body FROM {table}")):  # noqa: S608
             key, body, *columns = row
@@ -160,7 +160,7 @@ class _RowCheck:
                 )
 
     def _check_contents(self) -> Iterator[StoreProblem]:
-        """Suites whose cases are not those that their digest is of."""
+        """Finds suites whose cases do not match their digest."""
         names: dict[str, str] = {}
         for body, content in self._db.execute("SELECT body, content FROM versions WHERE content IS NOT NULL"):
             with suppress(DecodeError, ValueError, TypeError):
@@ -186,7 +186,7 @@ class _RowCheck:
                 )
 
     def _check_references(self) -> Iterator[StoreProblem]:
-        """Rows that name others which are not there."""
+        """Finds rows that refer to missing rows."""
         for query, code, message, noun in _REFERENCES:
             names = [str(name) for (name,) in self._db.execute(query)]
             if names:
@@ -197,7 +197,7 @@ class _RowCheck:
                 )
 
     def _check_runs(self) -> Iterator[StoreProblem]:
-        """Runs that have another number of trials than they say."""
+        """Finds finished runs without all their trials."""
         for _, run_id, status, planned_count, stored_count in self._runs():
             if status == "finished" and stored_count != planned_count:
                 yield StoreProblem(
@@ -255,7 +255,7 @@ _COLUMNS: dict[str, Callable[..., bool]] = {
     "runs": _is_run,
     "versions": _is_suite,
 }
-"""Whether the columns of a row are what its body says."""
+"""By table, whether the columns of a row match its body."""
 
 _IS_WHOLE = f"content NOT GLOB 'incomplete:*' AND NOT ({IS_UNFINISHED})"
 _LACKING_CASES = f"""SELECT DISTINCT contents.content FROM suite_cases

@@ -1,4 +1,4 @@
-"""The trials of a run in the order in which they were stored, so that whoever follows it reads each once."""
+"""Reads the trials of a run in the order in which they were stored, so that followers read each once."""
 
 from __future__ import annotations
 

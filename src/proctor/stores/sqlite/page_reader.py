@@ -1,7 +1,7 @@
-"""Rows from the pages of an SQLite file, each page by itself, so that a damaged one takes no other along.
+"""Reads rows from the pages of an SQLite file, each page by itself, so that a damaged page affects no other.
 
-SQLite reads a table from its root page down and gives up at the first page that is wrong. Here every page is
-looked at: those that the tree still leads to first, then all others that are not on the list of free pages.
+SQLite reads a table from its root page down and gives up at the first damaged page. Here every page is read:
+first those that are still reachable from the tree, then all others that are not on the list of free pages.
 
 Source: "Database File Format", sections 1 (pages, records), 2 (schema) and 4 (write-ahead log), sqlite.org.
 """

@@ -1,8 +1,8 @@
-"""Connections to a store that cannot be written: one on a read-only mount, or in a folder of somebody else.
+"""Connections to a store that cannot be written, such as one on a read-only mount.
 
-SQLite needs a file beside a store even to read it, as its newest rows may wait in a log (`-wal`). Without
-such a log the store is read as it lies there; with one it is read through the index (`-shm`) of whoever wrote
-the log, or, where that is missing, from a temporary copy. Nothing is ever written through these connections.
+SQLite needs a file beside a store even to read it, as its newest rows may be in a log (`-wal`). Without such
+a log the store is read in place; with one it is read through the index (`-shm`) of the log's writer or, if
+that is missing, from a temporary copy. Nothing is ever written through these connections.
 
 Sources: "Write-Ahead Logging", section 5, "Read-Only Databases", and "Uniform Resource Identifiers",
 sqlite.org.
@@ -28,9 +28,9 @@ _COPIES: dict[str, tuple[tuple[int, ...], TemporaryDirectory[str]]] = {}
 
 
 def connect_read_only(path: str, connect: Callable[[str, bool], C]) -> C:
-    """A connection that sees all that is committed and writes nothing.
+    """Opens a connection that sees everything committed and writes nothing.
 
-    A store of an earlier version is copied and the copy migrated.
+    A store of an earlier version is copied, and the copy is migrated.
 
     Args:
         path: the store's file.
@@ -54,7 +54,7 @@ def connect_read_only(path: str, connect: Callable[[str, bool], C]) -> C:
 
 
 def _connect_in_place(real: str, connect: Callable[[str, bool], C]) -> C | None:
-    """A connection to the file itself; None where only SQLite could bring it up to date, by writing."""
+    """Opens a connection to the file itself; None if SQLite would have to write to read it."""
     uri = Path(real).as_uri()
     if _size(f"{real}-journal"):
         return None
@@ -76,7 +76,7 @@ def _is_outdated(db: sqlite3.Connection) -> bool:
 
 
 def _copy(real: str) -> str:
-    """The path of a copy of the store with its log, which goes when this process ends."""
+    """Returns the path of a copy of the store with its log, which is removed when this process ends."""
     import shutil
     from tempfile import TemporaryDirectory
 

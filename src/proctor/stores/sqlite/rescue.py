@@ -1,6 +1,6 @@
-"""A store that can no longer be written to a new one, while what it held can still be read.
+"""Copies a store that can no longer be written to a new file, while it can still be read.
 
-The descriptors of an open connection see all of a file that was deleted or replaced.
+The descriptors of an open connection still see a file that was deleted or replaced.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _COPIES = (
 
 
 def save_elsewhere(db: sqlite3.Connection, path: str, runs: Collection[int], *, whole: bool) -> str:
-    """A new store with all of an old one, or with some of its runs; its path is given back.
+    """Copies a store, or some of its runs, to a new one and returns its path.
 
-    It is made beside the old one, else in the working folder, else in the folder for temporary files.
+    The new store is beside the old one, else in the working directory, else in the temporary folder.
 
     Args:
         db: a connection to the old store, outside of a transaction.
@@ -69,7 +69,7 @@ def save_elsewhere(db: sqlite3.Connection, path: str, runs: Collection[int], *, 
 
 
 def find_folders(path: str) -> list[Path]:
-    """Where a new store may be written, the best place first."""
+    """Returns the folders for a new store, the best first."""
     folders = [Path(path).parent]
     for find in (Path.cwd, lambda: Path(tempfile.gettempdir())):
         with suppress(OSError):  # the working folder may be gone as well
@@ -78,7 +78,7 @@ def find_folders(path: str) -> list[Path]:
 
 
 def _new_file(folder: Path, path: str) -> str:
-    """An empty file that only its owner can read, as a folder for temporary files is everybody's."""
+    """Creates an empty file that only its owner can read, as the temporary folder is shared."""
     old = Path(path)
     time = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     for number in range(1, 100):

@@ -1,7 +1,7 @@
-"""Which process is making a run: a lock that the system releases when the process dies, however it dies.
+"""Locks of runs, which the system releases when their process dies, however it dies.
 
-A system that follows POSIX releases all locks that a process has on a file as soon as it closes that file
-anywhere. So all stores of a process share one open file, which stays open as long as any of them uses it.
+POSIX systems release all of a process's locks on a file as soon as it closes any descriptor of that file. So
+all stores of a process share one open file, which stays open as long as any of them uses it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A damaged store to a new one, with every row that can still be read; the old file is only read.
+"""Copies every readable row of a damaged store into a new one; the old file is only read.
 
-A row is known by the types of its columns and by its content, so that it is found also where the way to it is
-lost, and damaged bytes are not taken for one. What is lost is counted by the entries of indexes that lead to
-no row. Runs that lost trials become unfinished, and suites that lost cases are put out of use, so that no
-number is ever shown over less than it says.
+A row is recognized by the types of its columns and by its content, so that it is found even if no page refers
+to it, and damaged bytes are not mistaken for a row. Lost rows are counted by index entries without a row.
+Runs that lost trials become unfinished, and suites that lost cases cannot be used, so that no number is ever
+based on fewer trials than it claims.
 """
 
 from __future__ import annotations

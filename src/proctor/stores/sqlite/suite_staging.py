@@ -1,7 +1,8 @@
-"""The cases of a suite that is being saved: written in short transactions, and invisible until the last.
+"""Stages the cases of a suite that is being saved: in short transactions, and invisible until the last.
 
-They belong to a row of `contents` whose content is `unfinished:…`, which nothing reads. Who saves locks that
-row, so an unfinished row without a lock was left behind by a process that died, and the next save removes it.
+They belong to a row of `contents` whose content is `unfinished:…`, which nothing reads. The saving process
+locks that row, so an unfinished row without a lock is a leftover of a process that died, and the next save
+removes it.
 """
 
 from __future__ import annotations

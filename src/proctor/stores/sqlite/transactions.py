@@ -1,4 +1,4 @@
-"""What everything in a store's file has in common: transactions, and rows that may be damaged."""
+"""Transactions, and reading of rows that may be damaged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE_BYTES = 2**22
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """All that the block writes, or nothing of it."""
+    """Commits everything that the block writes, or rolls it back."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -31,7 +31,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def page(rows: Iterable[Any], body: int) -> list[Any]:
-    """The first of some rows: all of them, or as many as have `PAGE_BYTES` together.
+    """Returns the first rows, up to a total of `PAGE_BYTES`.
 
     Args:
         rows: a cursor, which reads a row at a time.
@@ -47,10 +47,10 @@ def page(rows: Iterable[Any], body: int) -> list[Any]:
 
 
 def decode_row(path: str, make: Callable[[], T]) -> T:
-    """What is made of a row, which may be damaged in any way.
+    """Decodes a row, which may be damaged in any way.
 
     Raises:
-        StoreError: it is; the message names the store.
+        StoreError: it is damaged; the message names the store.
     """
     try:
         return make()

@@ -1,10 +1,11 @@
-"""The one thread that writes trials: rows are handed over without waiting and committed in batches.
+"""The thread that writes trials: `put` does not wait, and rows are committed in batches.
 
-SQLite gives the interpreter lock up for every statement and must win it back afterwards, which a busy event
-loop allows only every few milliseconds; so many rows go into one statement.
+SQLite releases the interpreter lock for every statement and must get it back afterwards, which a busy event
+loop allows only every few milliseconds; so each statement has many rows.
 
-A row is dropped only when it can be written nowhere. While another process holds the lock, rows wait. With
-`rescue`, what can no longer be written to the store's file goes to a new one with all that belongs to it.
+A row is dropped only if it cannot be written anywhere. While another process holds the lock, rows wait. With
+`rescue`, rows that can no longer be written to the store's file go to a new file, with everything that
+belongs to them.
 """
 
 from __future__ import annotations

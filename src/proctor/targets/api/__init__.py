@@ -1,4 +1,4 @@
-"""Targets over HTTP: OpenAI and what speaks like it, Anthropic, Google, Azure.
+"""Targets over HTTP: OpenAI and compatible services, Anthropic, Google, Azure.
 
 In: a prompt. Out: an `Output` with usage, or an error. `http.py` sends requests for all of them.
 """

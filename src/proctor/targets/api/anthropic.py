@@ -1,8 +1,8 @@
-"""Prompts to outputs over Anthropic's Messages interface.
+"""Answers prompts over Anthropic's Messages API.
 
 Source of the format: https://docs.anthropic.com/en/api/messages. A schema for the answer becomes a tool
-that the model must call, and the tool's input is the answer. That is not possible beside tools of the prompt
-itself. JSON of any shape cannot be requested.
+that the model must call, and the tool's input is the answer. This does not work if the prompt has tools of
+its own. JSON without a schema cannot be requested.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 VERSION = "2023-06-01"
 MAX_TOKENS = 4096
-"""The limit that is sent where the user sets none, as the interface requires one."""
+"""The limit if the user sets none, as the API requires one."""
 
 _REPLY_TOOL = "reply"
 _OPTIONAL = ("temperature", "tool_choice", "tools")
@@ -137,11 +137,11 @@ class Anthropic:
         return tuple(name for name, is_so in not_applied.items() if is_so)
 
 
-async def open_target(spec: TargetSpec, opening: Opening) -> Anthropic:
-    """The target that a specification of kind `anthropic` names.
+async def open_target(spec: TargetSpec, context: Opening) -> Anthropic:
+    """Opens the model of a specification of kind `anthropic`.
 
     Raises:
-        UsageError: it names no model, or ANTHROPIC_API_KEY is not set.
+        UsageError: the specification has no model, or ANTHROPIC_API_KEY is not set.
     """
     from yarl import URL
 
@@ -150,11 +150,11 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Anthropic:
     endpoint = address_for(spec).rstrip("/").removesuffix("/v1")
     headers = {"anthropic-version": VERSION}
     model = named_model(spec)
-    key = key_of(spec, endpoint, opening)
+    key = key_of(spec, endpoint, context)
     if key:
         headers["x-api-key"] = key
-    post = Post(opening, URL(endpoint + "/v1/messages"), headers)
-    return Anthropic(model, spec.params, post, system_of(spec, opening.environ))
+    post = Post(context, URL(endpoint + "/v1/messages"), headers)
+    return Anthropic(model, spec.params, post, system_of(spec, context.environ))
 
 
 ANTHROPIC = TargetKind(
@@ -185,7 +185,7 @@ def _describe_tool(tool: Tool) -> dict[str, Any]:
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The conversation without its system messages; roles must alternate, so turns of one role are joined."""
+    """Converts all but the system messages; roles must alternate, so turns of the same role are merged."""
     ids = call_ids(messages)
     turns: list[dict[str, Any]] = []
     for message in messages:
@@ -204,7 +204,7 @@ def _blocks(message: Message, ids: Mapping[str, str]) -> list[dict[str, Any]]:
     if message.role == "tool":
         name = message.name or ""
         return [{"type": "tool_result", "tool_use_id": ids.get(name, name), "content": as_text(message)}]
-    # A blank text block is refused beside others, but a turn without any block is refused as well.
+    # The API refuses a blank text block beside others, but also a turn without any block.
     blocks: list[dict[str, Any]] = []
     if message.parts:
         blocks.extend(_block(part) for part in message.parts if not isinstance(part, str) or part.strip())
@@ -230,7 +230,7 @@ def _block(part: str | Attachment) -> dict[str, Any]:
 
 
 def _usage(counts: Any) -> Usage | None:
-    """Token counts with the cached ones inside the input, where the interface reports them beside it."""
+    """Parses token counts; the API reports cached tokens separately, and here they are added to the input."""
     if counts is None:
         return None
     if not isinstance(counts, dict):

@@ -1,4 +1,4 @@
-"""Prompts to outputs over Azure OpenAI: OpenAI's chat completions under a deployment's own address.
+"""Answers prompts over Azure OpenAI: OpenAI's chat completions at a deployment's own address.
 
 Source of the address: https://learn.microsoft.com/azure/ai-services/openai/reference. The model of the
 specification is the name of the deployment.
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from proctor.targets.context import Opening
 
 API_VERSION = "2024-12-01-preview"
-"""The version of the interface that is asked for where the user names none."""
+"""The API version if the user specifies none."""
 
 
-async def open_target(spec: TargetSpec, opening: Opening) -> OpenAi:
-    """The target that a specification of kind `azure` names by its deployment and its resource's address.
+async def open_target(spec: TargetSpec, context: Opening) -> OpenAi:
+    """Opens the deployment of a specification of kind `azure`.
 
     Raises:
-        UsageError: it names no deployment or address, or its key is not set.
+        UsageError: the specification has no deployment or address, or the key is not set.
     """
     from yarl import URL
 
@@ -39,13 +39,13 @@ async def open_target(spec: TargetSpec, opening: Opening) -> OpenAi:
     if spec.endpoint is None:
         raise UsageError(f"Target {spec.name!r} needs the address of its resource as its endpoint.")
     endpoint = spec.endpoint.rstrip("/").removesuffix("/openai")
-    key = key_of(spec, endpoint, opening)
+    key = key_of(spec, endpoint, context)
     version = spec.options.get("api_version", API_VERSION)
     # The names are data: a slash or a question mark in them must not reach another address.
     path = f"/openai/deployments/{quote(deployment, safe='')}/chat/completions"
     url = URL(f"{endpoint}{path}?api-version={quote(version, safe='')}", encoded=True)
-    post = Post(opening, url, {"api-key": key} if key else {})
-    return OpenAi(deployment, spec.params, post, system_of(spec, opening.environ))
+    post = Post(context, url, {"api-key": key} if key else {})
+    return OpenAi(deployment, spec.params, post, system_of(spec, context.environ))
 
 
 def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:

@@ -1,4 +1,4 @@
-"""Prompts to outputs over Google's Gemini interface.
+"""Answers prompts over Google's Gemini API.
 
 Source of the format: https://ai.google.dev/api/generate-content.
 """
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from proctor.targets.api.http import Post
     from proctor.targets.context import Opening
 
-# Google's names of the parameters that may be left out, with ours. The last two appear in its errors for
-# models that do not support them at all.
+# Google's names of optional parameters, with ours. The last two appear in its errors for models that do not
+# support them at all.
 _OPTIONAL = {
     "temperature": "temperature",
     "seed": "seed",
@@ -138,7 +138,7 @@ class Google:
             config.temperature = self._temperature(prompt)
         if self._params.seed is not None and "seed" not in without:
             config.seed = self._params.seed + prompt.repeat
-        # Most models refuse a form of the answer beside tools.
+        # Most models refuse an answer format together with tools.
         if _has_format(prompt) and not prompt.tools and "response_format" not in without:
             config.response_mime_type = "application/json"
             config.response_json_schema = prompt.response_schema
@@ -166,11 +166,11 @@ class Google:
         return tuple(name for name, is_so in not_applied.items() if is_so)
 
 
-async def open_target(spec: TargetSpec, opening: Opening) -> Google:
-    """The target that a specification of kind `google` names.
+async def open_target(spec: TargetSpec, context: Opening) -> Google:
+    """Opens the model of a specification of kind `google`.
 
     Raises:
-        UsageError: it names no model, or neither GEMINI_API_KEY nor GOOGLE_API_KEY is set.
+        UsageError: the specification has no model, or neither GEMINI_API_KEY nor GOOGLE_API_KEY is set.
     """
     from yarl import URL
 
@@ -178,11 +178,11 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Google:
 
     endpoint = address_for(spec).rstrip("/").removesuffix("/v1beta")
     model = named_model(spec)
-    key = key_of(spec, endpoint, opening)
+    key = key_of(spec, endpoint, context)
     # The name is data: a slash or a question mark in it must not reach another address.
     url = URL(f"{endpoint}/v1beta/models/{quote(model, safe='')}:generateContent", encoded=True)
-    post = Post(opening, url, {"x-goog-api-key": key} if key else {})
-    return Google(model, spec.params, post, system_of(spec, opening.environ))
+    post = Post(context, url, {"x-goog-api-key": key} if key else {})
+    return Google(model, spec.params, post, system_of(spec, context.environ))
 
 
 GOOGLE = TargetKind(

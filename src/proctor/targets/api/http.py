@@ -1,7 +1,7 @@
-"""One JSON request to one HTTP endpoint, with every way it can fail turned into a `TargetError`.
+"""Sends JSON requests to an HTTP endpoint and turns every failure into a `TargetError`.
 
-Knows statuses, `Retry-After`, TLS and keys; knows nothing of what the JSON says. Retries, rate limits and
-time limits are the caller's.
+Handles statuses, `Retry-After`, TLS and keys, but not the meaning of the JSON. Retries, rate limits and time
+limits are up to the caller.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ _REMEDIES = {
     407: "Check the proxy's password.",
     410: "Check the model's name and the address.",
 }
-"""Statuses that every request gets until the user does this."""
+"""Statuses that every request gets until the user fixes something, with the fix."""
 _NO_CREDIT = re.compile(r"insufficient_quota|billing_hard_limit")
 _WRONG_KEY = re.compile(r"API_KEY_INVALID|API key not valid")
-"""How Google says 401, in a reply of status 400."""
+"""Google reports a wrong key with status 400 instead of 401."""
 _MAX_QUOTE = 300
 _MAX_HEADER = 1_000
-"""Characters of a header that are read."""
-# aiohttp warns when bytes of more than a MiB are handed over in one piece.
+"""The maximum length of a header, in characters; the rest is ignored."""
+# aiohttp warns about a body of more than a MiB in one piece.
 _MAX_CHUNK = 2**20
 _MAX_ERROR_BYTES = 2**16
-"""How many bytes of an error reply are read; its first words say why."""
+"""How many bytes of an error reply are read; the reason is at the beginning."""
 
 
 class RefusedRequest(TargetError):
-    """A request that the endpoint says is wrong (400 or 422); `param` is the field it names, if it does."""
+    """The endpoint rejected a request as invalid (400 or 422); `param` is the invalid field, if reported."""
 
     def __init__(self, message: str, *, text: str, param: str | None) -> None:
         super().__init__(message)
@@ -71,7 +71,7 @@ class RefusedRequest(TargetError):
         self.param = param
 
     def names(self, optional: tuple[str, ...]) -> str | None:
-        """The first of these parameters that the endpoint's complaint is about."""
+        """Returns the first of these parameters that the endpoint's message is about."""
         if self.param:
             parts = re.split(r"[.\[\]]", self.param)
             return next((parameter for parameter in optional if parameter in parts), None)
@@ -82,34 +82,34 @@ class RefusedRequest(TargetError):
 
 
 class Post:
-    """One URL that gets JSON requests, without the parameters that it refused before."""
+    """A URL for JSON requests; parameters that it refused before are left out."""
 
-    def __init__(self, opening: Opening, url: URL, headers: Mapping[str, str]) -> None:
-        self._session = opening.http()
+    def __init__(self, context: Opening, url: URL, headers: Mapping[str, str]) -> None:
+        self._session = context.http()
         self._url = url
         self._headers = {"Content-Type": "application/json", **headers}
         self.without_keys = KeyRedactor.for_headers(headers).output
-        """The output without the keys that are sent here, should the endpoint echo one."""
-        self._proxy = proxy_for(url, opening.environ)
-        self._max_bytes = opening.max_answer_bytes
-        self._large_answers = opening.large_answers
-        self._quota_watch = None if opening.observe is None else QuotaWatch(opening.observe)
+        """Removes the keys of this endpoint from an output, in case the endpoint echoes one."""
+        self._proxy = proxy_for(url, context.environ)
+        self._max_bytes = context.max_answer_bytes
+        self._large_answers = context.large_answers
+        self._quota_watch = None if context.observe is None else QuotaWatch(context.observe)
         self.refused: frozenset[str] = frozenset()
 
     async def send(
         self, encode: Callable[[frozenset[str]], bytes], optional: tuple[str, ...]
     ) -> tuple[Body, float]:
-        """The reply's body and how many milliseconds the successful request took.
+        """Returns the reply's body and the duration of the successful request in milliseconds.
 
-        A parameter of `optional` that the endpoint refuses is left out in a second attempt, and remembered
-        when that attempt succeeds: a complaint that only happens to hold its name changes nothing.
+        If the endpoint refuses a parameter in `optional`, the request is sent again without it. The refusal
+        is remembered only if that succeeds, as a message may contain the name by chance.
 
         Args:
-            encode: the body without the parameters in the given set.
-            optional: the names, as the endpoint writes them, that may be left out.
+            encode: encodes the body without the parameters in the given set.
+            optional: the parameters that may be left out, by the endpoint's names.
 
         Raises:
-            TargetError: a status other than 2xx, or no connection; its fields say whether to ask again.
+            TargetError: a status other than 2xx, or no connection; its fields say whether to retry.
         """
         refused_names = self.refused
         body = encode(refused_names)
@@ -133,7 +133,7 @@ class Post:
             return data, latency_ms
 
     async def _send_once(self, body: bytes) -> Body:
-        """The body of a 2xx reply; redirections are not followed, as they would carry the key along."""
+        """Returns the body of a 2xx reply; redirects are not followed, as they would leak the key."""
         try:
             response = await self._session.post(
                 self._url,
@@ -158,19 +158,19 @@ class Post:
         )
 
     async def _read(self, response: ClientResponse) -> Body:
-        """The whole body of a reply, decompressed; of an error its first bytes.
+        """Returns the whole body of a reply, decompressed; only the first bytes of an error.
 
-        Large bodies are read in turn, so that memory does not hold one for each connection.
+        Large bodies wait for each other, so that memory does not hold one for each connection.
 
         Raises:
-            AnswerTooLarge: it is larger than answers may be.
+            AnswerTooLarge: it exceeds the limit for answers.
         """
         if not 200 <= response.status < 300:
             body = await _first_bytes(response, _MAX_ERROR_BYTES)
-            response.close()  # without effect on a connection whose reply was read to its end
+            response.close()  # has no effect if the reply was read to its end
             return body[:_MAX_ERROR_BYTES]
         limit = self._max_bytes
-        # With a Content-Encoding it is the size of what is compressed, which may unfold without end.
+        # With a Content-Encoding it is the compressed size, which says nothing about the real one.
         size = None if "Content-Encoding" in response.headers else response.content_length
         if size is not None and size > limit:
             raise AnswerTooLarge(limit, size)
@@ -189,10 +189,10 @@ class Post:
         return body
 
     def read(self, decoder: msgspec.json.Decoder[T], data: Body) -> T:
-        """The reply in the shape that its decoder expects.
+        """Decodes a reply.
 
         Raises:
-            TargetError: it has another shape. Not transient: the body arrived whole, and so would the next.
+            TargetError: it has another shape. Not transient: the body arrived completely, as it would again.
         """
         try:
             return decoder.decode(data)
@@ -205,12 +205,12 @@ class Post:
             ) from error
 
     def fault(self, status: int, data: Body) -> TargetError:
-        """The error inside a reply of status 200, by the status that it names itself."""
+        """Returns the error inside a reply of status 200, by the status in its body."""
         return fault(self._url, status, data, {}, self._headers)
 
 
 async def _first_bytes(response: ClientResponse, count: int) -> bytearray:
-    """The body up to that many bytes, rounded up to a whole chunk, or all of it."""
+    """Returns at least the first `count` bytes of the body, to the end of a chunk, or all of it."""
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
@@ -220,13 +220,13 @@ async def _first_bytes(response: ClientResponse, count: int) -> bytearray:
 
 
 def _redact_error(error: TargetError, headers: Mapping[str, str]) -> TargetError:
-    """The error, its whole text searched once more: a key may come back in an address or a header."""
+    """Removes keys from the whole text of an error: one may come back in an address or a header."""
     error.args = (_redact_text(str(error), headers),)
     return error
 
 
 def _connection_fault(url: URL, error: ClientError | OSError, headers: Mapping[str, str]) -> TargetError:
-    """The error for a request that got no reply."""
+    """Returns the error for a request without a reply."""
     if isinstance(error, (ClientConnectorCertificateError, ClientSSLError)):
         return TargetError(
             f"No encrypted connection to {_display_url(url)}: {_shorten(str(error))}.",
@@ -258,7 +258,7 @@ def _connection_fault(url: URL, error: ClientError | OSError, headers: Mapping[s
 def fault(
     url: URL, status: int, body: Body, reply_headers: Mapping[str, str], request_headers: Mapping[str, str]
 ) -> TargetError:
-    """The error that an unsuccessful reply stands for, without the keys that were sent."""
+    """Returns the error for an unsuccessful reply, without the keys of the request."""
     text, param = _read_error(body)
     text = _redact_text(text, request_headers)
     if 300 <= status < 400:
@@ -282,7 +282,7 @@ def fault(
 
 
 def _endpoint_fault(status: int, body: bytes | bytearray) -> tuple[EndpointFault | None, str]:
-    """What a status says of the endpoint, and what to do about it."""
+    """Returns what a status says about the endpoint, and what to do about it."""
     if status == 400 and _WRONG_KEY.search(body.decode("utf-8", "replace")):
         status = 401
     if 300 <= status < 400:
@@ -297,10 +297,10 @@ def _endpoint_fault(status: int, body: bytes | bytearray) -> tuple[EndpointFault
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """How long the endpoint asks to wait, in seconds and never less than none; None where it does not say.
+    """Returns the requested waiting time in seconds, at least 0; None if there is none.
 
-    A number that no float can hold is `inf`. A date is read against the reply's own `Date`, as two clocks may
-    differ; the three forms of dates in RFC 9110, section 5.6.7, are read. Source: the same, section 10.2.3.
+    A number too large for a float is `inf`. A date is compared with the reply's own `Date`, as clocks may
+    differ; it may have any of the three forms in RFC 9110, section 5.6.7. Source: RFC 9110, section 10.2.3.
     """
     value = headers.get("Retry-After", "").strip()[:_MAX_HEADER]
     if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]*)?", value):
@@ -321,7 +321,7 @@ def _date(value: str) -> datetime | None:
 
 
 def address_for(spec: TargetSpec) -> str:
-    """The base URL of a target: its own, else the default of its kind.
+    """Returns the base URL of a target: its own, else the default of its kind.
 
     Raises:
         UsageError: there is neither.
@@ -332,59 +332,59 @@ def address_for(spec: TargetSpec) -> str:
     return endpoint
 
 
-def key_of(spec: TargetSpec, endpoint: str, opening: Opening) -> str | None:
-    """The key of a target: from the variable that its options name, else its kind's, else its origin's.
+def key_of(spec: TargetSpec, endpoint: str, context: Opening) -> str | None:
+    """Returns the key of a target: from the variable in its options, else by its kind, else by its origin.
 
     Args:
-        spec: the target; its options hold at most a reference, never a key.
-        endpoint: where the key is to be sent, and nowhere else.
-        opening: where the environment is.
+        spec: the target; its options have at most a reference to a key, never the key.
+        endpoint: the only address to which the key may be sent.
+        context: has the environment.
 
     Raises:
-        UsageError: the variable is not set, or holds what no header can.
+        UsageError: the variable is not set, or its value cannot be sent in a header.
     """
     subject = f"Target {spec.name!r}"
     for name in names_in(spec.options.get("api_key")):
-        return _check_key(opening.key(name, subject), name)
+        return _check_key(context.key(name, subject), name)
     kind = get_kind(spec)
     if kind.key_variables and (urlsplit(endpoint).hostname or "").endswith(kind.key_hosts):
-        return _first_key(kind.key_variables, opening, subject)
-    return key_for(endpoint, opening, subject)
+        return _first_key(kind.key_variables, context, subject)
+    return key_for(endpoint, context, subject)
 
 
-def key_for(endpoint: str, opening: Opening, subject: str) -> str | None:
-    """The key to send to an endpoint, decided by its origin; None where it gets none.
+def key_for(endpoint: str, context: Opening, subject: str) -> str | None:
+    """Returns the key for an endpoint by its origin; None if there is none.
 
-    The origin of a kind's own address gets that kind's key; any other gets `PROCTOR_API_KEY`, if set, and
-    never another key.
+    The origin of a kind's own address gets that kind's key; any other origin gets `PROCTOR_API_KEY`, if set,
+    and never another key.
 
     Raises:
-        UsageError: a known service whose variable is not set, or a key that no header can hold.
+        UsageError: the variable of a known service is not set, or a key cannot be sent in a header.
     """
     origin = _origin(endpoint)
     if origin is None:
         raise UsageError(f"{subject}: the address needs to be like http://HOST:PORT/v1.")
     for kind in iter_kinds():
         if kind.key_variables and kind.address is not None and _origin(kind.address) == origin:
-            return _first_key(kind.key_variables, opening, subject)
+            return _first_key(kind.key_variables, context, subject)
     name = "PROCTOR_API_KEY"
-    return _check_key(opening.environ.get(name, "").strip(), name) or None
+    return _check_key(context.environ.get(name, "").strip(), name) or None
 
 
-def _first_key(variables: tuple[str, ...], opening: Opening, subject: str) -> str:
-    """The key in the first of these variables that is set."""
-    name = next((name for name in variables if opening.environ.get(name, "").strip()), variables[0])
-    return _check_key(opening.key(name, subject), name)
+def _first_key(variables: tuple[str, ...], context: Opening, subject: str) -> str:
+    """Returns the key in the first of these variables that is set."""
+    name = next((name for name in variables if context.environ.get(name, "").strip()), variables[0])
+    return _check_key(context.key(name, subject), name)
 
 
 def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
-    """The proxy that the environment names for a URL: `https_proxy`, `http_proxy`, `all_proxy`, `no_proxy`.
+    """Returns the proxy for a URL from `https_proxy`, `http_proxy`, `all_proxy` and `no_proxy`, or None.
 
-    They count in capitals as well. An address on this machine is never asked through a proxy, which would
-    look for it on its own.
+    The names may be in capitals as well. Addresses on this machine never use a proxy, which would resolve
+    them to its own host.
 
     Raises:
-        UsageError: the variable holds no URL.
+        UsageError: the variable is not a URL.
     """
     host = url.host or ""
     if host in {"localhost", "::1"} or re.fullmatch(r"127(\.\d+){3}", host):
@@ -424,7 +424,7 @@ def _check_key(key: str, variable: str) -> str:
 
 
 def _read_error(body: Body) -> tuple[str, str | None]:
-    """The message in an error body, and the parameter that it is about, if it names one."""
+    """Returns the message in an error body, and the parameter that it is about, if there is one."""
     try:
         details = msgspec.json.decode(body)
     except msgspec.DecodeError:
@@ -445,7 +445,7 @@ def _read_error(body: Body) -> tuple[str, str | None]:
 def _redact_text(text: str, request_headers: Mapping[str, str]) -> str:
     for name in SECRET_HEADERS:
         secret = request_headers.get(name, "").removeprefix("Bearer ")
-        if len(secret) >= MIN_KEY_LENGTH:  # also one that answers may have, such as `not-needed`
+        if len(secret) >= MIN_KEY_LENGTH:  # also placeholders that answers may contain, such as `not-needed`
             text = text.replace(secret, REPLACEMENT)
     return KeyRedactor.for_headers(request_headers).text(text)
 

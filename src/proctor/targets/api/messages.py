@@ -1,7 +1,7 @@
-"""What a prompt holds to texts and to what goes over a wire: messages with their files, and a form. Pure.
+"""Formats prompts as texts and wire data: messages with their files, and the requested answer form. Pure.
 
-A text file is written as `<file path="…">`, its content and `</file>`; anything else, and what can be opened
-where it is, is mentioned as `<file: path="…">`.
+A text file becomes `<file path="…">`, its content and `</file>`. Any other file, and any that can be opened
+in place, becomes the reference `<file: path="…">`.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ FORM = "PROCTOR_FORM"
 
 
 def system_of(spec: TargetSpec, environ: Mapping[str, str]) -> Message | None:
-    """The system message that a target puts before every prompt, if it has one.
+    """Returns the target's own system message, or None.
 
     Raises:
-        UsageError: a variable that it names is not set.
+        UsageError: a variable in it is not set.
     """
     text = spec.options.get("system_prompt")
     return None if text is None else Message(role="system", content=filled(text, environ))
 
 
 def instructed(prompt: Prompt, system: Message | None) -> Prompt:
-    """The prompt with a target's own system message before it."""
+    """Returns the prompt with a target's own system message before it."""
     return prompt if system is None else replace(prompt, messages=(system, *prompt.messages))
 
 
 def written(attachment: Attachment) -> str:
-    """An attachment as text."""
+    """Formats an attachment as text."""
     if attachment.text is None:
         return mentioned(attachment.kind, attachment.path)
     return f'<file path="{escape(attachment.path)}">\n{attachment.text}\n</file>'
 
 
 def as_text(message: Message, write: Callable[[Attachment], str] = written) -> str:
-    """A message as one text, each attachment as `write` gives it and nothing where that is empty."""
+    """Formats a message as one text; `write` formats attachments, and empty ones are left out."""
     if not message.parts:
         return message.content
     texts = (part if isinstance(part, str) else write(part) for part in message.parts)
@@ -52,19 +52,19 @@ def as_text(message: Message, write: Callable[[Attachment], str] = written) -> s
 
 
 def written_out(messages: Sequence[Message], write: Callable[[Attachment], str] = written) -> str:
-    """A conversation as one text: that of the one user message, else each as `role: content`."""
+    """Formats a conversation as one text: a single user message as it is, others as `role: content`."""
     if len(messages) == 1 and messages[0].role == "user":
         return as_text(messages[0], write)
     return "\n\n".join(f"{message.role}: {as_text(message, write)}" for message in messages)
 
 
 def mentioned(kind: str, path: str) -> str:
-    """Where an attachment is, for one who can open it."""
+    """Formats the path of an attachment as a reference, for readers who can open it."""
     return f'<{kind}: path="{escape(path)}">'
 
 
 def form_of(prompt: Prompt) -> dict[str, Any]:
-    """What is asked besides the messages, as programs and functions are given it, without what is not."""
+    """Returns the requested answer format and tools for programs and functions, without unset ones."""
     tools = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
         for tool in prompt.tools
@@ -74,17 +74,17 @@ def form_of(prompt: Prompt) -> dict[str, Any]:
 
 
 def form_variable(prompt: Prompt) -> dict[str, str]:
-    """The environment variable with the requested answer format and tools; empty where there are none."""
+    """Returns an environment variable with the requested answer format and tools, or nothing without any."""
     form = form_of(prompt)
     return {FORM: json.dumps(form)} if form else {}
 
 
 def base64_of(attachment: Attachment) -> str:
-    """The content in Base64, as JSON carries it."""
+    """Encodes an attachment's content in Base64."""
     data = attachment.data if attachment.text is None else attachment.text.encode("utf-8")
     return b64encode(data).decode("ascii")
 
 
 def data_uri(attachment: Attachment) -> str:
-    """The content as an address of its own (RFC 2397)."""
+    """Encodes an attachment's content as a `data:` URI (RFC 2397)."""
     return f"data:{attachment.media_type};base64,{base64_of(attachment)}"

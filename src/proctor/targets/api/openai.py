@@ -1,7 +1,7 @@
-"""Prompts to outputs over the chat-completions interface that OpenAI and most other services speak.
+"""Answers prompts over the chat-completions API of OpenAI and most other services.
 
-Source of the format: https://platform.openai.com/docs/api-reference/chat. It does not know which service it
-talks to; the target's endpoint and the key that belongs to it decide that.
+Source of the format: https://platform.openai.com/docs/api-reference/chat. The code does not depend on the
+service: only the endpoint and its key differ.
 """
 
 from __future__ import annotations
@@ -180,10 +180,10 @@ class OpenAiEmbeddings:
         self._post = post
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector a text, in order.
+        """Returns one vector for each text, in order.
 
         Raises:
-            TargetError: there is none, or not one a text.
+            TargetError: there is no reply, or not one vector for each text.
         """
         if not texts:
             return []
@@ -197,40 +197,40 @@ class OpenAiEmbeddings:
         return [row.embedding for row in rows]
 
 
-async def open_target(spec: TargetSpec, opening: Opening) -> OpenAi:
-    """The model that a specification of a kind with OpenAI's interface names.
+async def open_target(spec: TargetSpec, context: Opening) -> OpenAi:
+    """Opens the model of a specification whose kind uses OpenAI's API.
 
     Raises:
-        UsageError: it names no model, or the service's key is not set.
+        UsageError: the specification has no model, or the service's key is not set.
     """
     from proctor.targets.api.http import address_for, key_of
 
     endpoint = address_for(spec)
     model = named_model(spec)
-    post = post_to(endpoint, opening, key_of(spec, endpoint, opening))
-    return OpenAi(model, spec.params, post, system_of(spec, opening.environ))
+    post = post_to(endpoint, context, key_of(spec, endpoint, context))
+    return OpenAi(model, spec.params, post, system_of(spec, context.environ))
 
 
-def post_to(endpoint: str, opening: Opening, key: str | None = None, path: str = "/chat/completions") -> Post:
-    """The chat completions, or another path, of a base URL."""
+def post_to(endpoint: str, context: Opening, key: str | None = None, path: str = "/chat/completions") -> Post:
+    """Returns the endpoint at a path below a base URL."""
     from yarl import URL
 
     from proctor.targets.api.http import Post
 
-    return Post(opening, URL(endpoint.rstrip("/") + path), bearer(key))
+    return Post(context, URL(endpoint.rstrip("/") + path), bearer(key))
 
 
-def open_embeddings(spec: TargetSpec, opening: Opening) -> OpenAiEmbeddings:
-    """The embedding model that a specification names; call it with an event loop running.
+def open_embeddings(spec: TargetSpec, context: Opening) -> OpenAiEmbeddings:
+    """Opens the embedding model of a specification; needs a running event loop.
 
     Raises:
-        UsageError: it names no model, or the service's key is not set.
+        UsageError: the specification has no model, or the service's key is not set.
     """
     from proctor.targets.api.http import address_for, key_for
 
     endpoint = address_for(spec)
-    key = key_for(endpoint, opening, f"Embedding model {spec.name!r}")
-    return OpenAiEmbeddings(named_model(spec), post_to(endpoint, opening, key, "/embeddings"))
+    key = key_for(endpoint, context, f"Embedding model {spec.name!r}")
+    return OpenAiEmbeddings(named_model(spec), post_to(endpoint, context, key, "/embeddings"))
 
 
 OPENAI = TargetKind(
@@ -250,10 +250,10 @@ OPENAI = TargetKind(
 
 
 def named_model(spec: TargetSpec) -> str:
-    """The model that a specification names.
+    """Returns the model of a specification.
 
     Raises:
-        UsageError: it names none.
+        UsageError: it has none.
     """
     if not spec.model:
         raise UsageError(f"Target {spec.name!r} names no model. Write {spec.kind}:MODEL.")
@@ -261,7 +261,7 @@ def named_model(spec: TargetSpec) -> str:
 
 
 def bearer(key: str | None) -> dict[str, str]:
-    """The header that carries a key, if there is one."""
+    """Returns the header with a key; empty without one."""
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
@@ -269,7 +269,7 @@ def bearer(key: str | None) -> dict[str, str]:
 
 
 def call_ids(messages: Sequence[Message]) -> Mapping[str, str]:
-    """The id of each tool's last call, by the tool's name; a call without one is known by that name."""
+    """Returns the id of each tool's last call by the tool's name, which also replaces a missing id."""
     return {call.name: call.id or call.name for message in messages for call in message.tool_calls}
 
 
@@ -282,7 +282,7 @@ def _response_format(prompt: Prompt) -> dict[str, Any] | None:
 
 
 def _can_be_strict(schema: Any) -> bool:
-    """Whether every object in a schema requires all its properties and allows no others; else it is refused.
+    """Whether every object in a schema requires all its properties and allows no others, as strict mode does.
 
     Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
     """
@@ -300,7 +300,7 @@ def _can_be_strict(schema: Any) -> bool:
 
 
 def _describe_tool(tool: Tool) -> dict[str, Any]:
-    """A tool as the interface describes it, without empty parts."""
+    """Returns the API's description of a tool, without empty parts."""
     description = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {name: part for name, part in description.items() if part}
 
@@ -345,7 +345,7 @@ def _text(content: str | list[dict[str, Any]] | None) -> str:
 
 
 def _tool_call(call: _Call) -> ToolCall:
-    """A call as the model wrote it; arguments that are no JSON object are kept under `arguments`."""
+    """Parses a tool call; arguments that are not a JSON object go under `arguments`."""
     raw_arguments = call.function.arguments
     arguments = raw_arguments
     if isinstance(raw_arguments, str):

@@ -1,4 +1,4 @@
-"""Headers of replies to what they say of an endpoint's rate limits.
+"""Parses an endpoint's rate limits from the headers of its replies.
 
 Sources: https://platform.openai.com/docs/guides/rate-limits (which many services follow),
 https://docs.anthropic.com/en/api/rate-limits, and the IETF's draft-ietf-httpapi-ratelimit-headers.
@@ -31,11 +31,11 @@ _DURATION = re.compile(rf"(?:{_NUMBER}(?:ms|s|m|h|d))+")
 _PART = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
 _IETF = re.compile(r"\br(?:emaining)?=([0-9]{1,12})\b.*?\b(?:t|reset)=([0-9]{1,12})\b")
 _EPOCH_S = 1e9
-"""From here on a number of seconds is a time since 1970."""
+"""From this value on, a number of seconds is a time since 1970."""
 
 
 def read_quotas(headers: Mapping[str, str]) -> list[Quota]:
-    """What the headers say is left and until when; nothing of what cannot be read."""
+    """Returns what is left of each limit and until when; headers that cannot be parsed are ignored."""
     quotas = []
     for resource, remaining_name, reset_name in _FAMILIES:
         remaining = headers.get(remaining_name)
@@ -50,19 +50,19 @@ def read_quotas(headers: Mapping[str, str]) -> list[Quota]:
 
 
 def pause_s(headers: Mapping[str, str]) -> float | None:
-    """How long until there is something left of everything; None where the headers do not say."""
+    """Returns how long until no limit is exhausted; None if the headers do not say."""
     return max((quota.reset_s for quota in read_quotas(headers) if not quota.remaining), default=None)
 
 
 class QuotaWatch:
-    """Passes on what replies say of rate limits; looks no further where the first says nothing."""
+    """Reports the rate limits in replies; stops looking if the first reply has none."""
 
     def __init__(self, observe: Callable[[list[Quota]], None]) -> None:
         self._observe = observe
         self._is_silent = False
 
     def __call__(self, headers: Mapping[str, str]) -> None:
-        """The headers of one reply."""
+        """Reads the headers of one reply."""
         if self._is_silent:
             return
         quotas = read_quotas(headers)
@@ -72,7 +72,7 @@ class QuotaWatch:
 
 
 def _seconds(value: str) -> float | None:
-    """The seconds until a reset: a duration such as `6m0s`, a number of seconds, or a time."""
+    """Parses the seconds until a reset: a duration such as `6m0s`, a number of seconds, or a time."""
     if _DURATION.fullmatch(value):
         return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(value))
     if re.fullmatch(_NUMBER, value):

@@ -1,4 +1,4 @@
-"""Services that speak OpenAI's chat completions at an address of their own."""
+"""Services with OpenAI's chat-completions API at their own addresses."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from proctor.targets.kind import TargetKind
 
 
 def openai_service(name: str, address: str, key_variable: str, summary: str) -> TargetKind:
-    """The kind of a service that takes OpenAI's requests.
+    """Returns the kind of a service with OpenAI's API.
 
-    List prices count at its address; set `has_list_prices` to False for a service that resells models.
+    List prices apply at its address; set `has_list_prices` to False for a service that resells models.
 
     Args:
-        name: what stands before the colon.
+        name: the name before the colon.
         address: its base URL, to which `/chat/completions` is added.
-        key_variable: the environment variable with its key; empty where it needs none.
-        summary: what `proctor targets list` says about it.
+        key_variable: the environment variable with its key; empty if it needs none.
+        summary: its description in `proctor targets list`.
     """
     return replace(
         OPENAI,
@@ -33,7 +33,7 @@ def openai_service(name: str, address: str, key_variable: str, summary: str) -> 
 
 
 def _stored_as_openai(kind: TargetKind) -> TargetKind:
-    """The kind as stored runs name it: the services below were of kind `openai` from the beginning."""
+    """Returns the kind with `openai` as its stored kind, which older stored runs have for these services."""
     return replace(kind, stored_kind="openai")
 
 
@@ -64,7 +64,7 @@ OPENROUTER = replace(
 
 
 def _parse_ollama_host(host: str) -> str:
-    """Ollama's own forms of its address: with or without scheme and port; `0.0.0.0` is where it listens."""
+    """Parses Ollama's forms of its address: with or without scheme and port; `0.0.0.0` is this machine."""
     scheme, _, address = host.rpartition("://")
     host_name, colon, port = address.rstrip("/").rpartition(":")
     if not colon:

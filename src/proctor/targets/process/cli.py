@@ -1,11 +1,11 @@
-"""Prompts to outputs by a command line of the shell, such as that of a coding agent.
+"""Answers prompts by a shell command line, such as that of a coding agent.
 
-`{PROMPT}`, `{PROMPT_FILE}`, `{EVAL_ID}`, `{ATTEMPT}`, `{FILES}` and `{OUTPUT_FILE}` are filled in, quoted.
-The answer is all of the output file, where the line names one, else stdout without its last line ending;
-`program_output` says how an agent reports its messages, tool calls and tokens. The line runs in the prompt's
-workspace, else in the folder of its options, else in the working directory. It inherits no secret but what
-the options name under `env`; `$PROCTOR_TARGETS_FOLDER` is the folder of the targets file, and `$PROCTOR_FORM`
-has what is asked besides the messages, where anything is.
+`{PROMPT}`, `{PROMPT_FILE}`, `{EVAL_ID}`, `{ATTEMPT}`, `{FILES}` and `{OUTPUT_FILE}` are replaced by quoted
+values. The answer is the content of the output file, if the command line has one, else stdout without its
+last line ending; see `output` for how agents report messages, tool calls and tokens. The command runs in the
+prompt's workspace, else in the folder of its options, else in the working directory. It inherits no secrets
+but those in the option `env`. `$PROCTOR_TARGETS_FOLDER` is the folder of the targets file, and
+`$PROCTOR_FORM` has the requested answer format and tools, if there are any.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _HEALTH_S = 30.0
 
 
 class _Shell(Struct, frozen=True, kw_only=True):
-    """How the command lines of one target are run, and which secrets are masked in their output."""
+    """Runs the command lines of one target and masks secrets in their output."""
 
     name: str
     environ: dict[str, str]
     secrets: tuple[str, ...]
-    """The variables whose values were handed to the program."""
+    """The variables whose values the program gets."""
     outside: Mapping[str, str]
     max_answer_bytes: int
 
@@ -59,11 +59,11 @@ class _Shell(Struct, frozen=True, kw_only=True):
         workspace: str | None = None,
         variables: Mapping[str, str] = {},
     ) -> Finished:
-        """Run a line to its end in the workspace, else in `cwd`; raises as `run_process` does."""
+        """Runs a command line to its end in the workspace, else in `cwd`; raises as `run_process` does."""
         from proctor.targets.process.subprocesses import inside, run_process
 
         cwd = workspace or cwd
-        if cwd is not None and not Path(cwd).is_dir():  # noqa: ASYNC240 - as cheap as a look can be
+        if cwd is not None and not Path(cwd).is_dir():  # noqa: ASYNC240 - a fast check
             raise TargetError(f"{self.name!r} cannot run in {cwd!r}, which is no folder.", kind="program")
         argv = shell(line, self.environ)
         return await run_process(
@@ -78,28 +78,28 @@ class _Shell(Struct, frozen=True, kw_only=True):
         )
 
     def mask(self, text: str) -> str:
-        """The text with its secrets masked."""
+        """Returns the text with its secrets masked."""
         return masked(text, self.secrets, self.outside)
 
 
 class Cli:
-    """A command line that is run once a prompt."""
+    """A command line that runs once for each prompt."""
 
     def __init__(self, line: Line, shell: _Shell, options: Mapping[str, Any], timeout_s: float) -> None:
-        """Raises ValueError where the format of files is wrong."""
+        """Raises ValueError if the format of files is invalid."""
         self._line = line
         self._shell = shell
         self._form = Line(options.get("files_format", "{path}"), FILE_PLACES)
         self._cwd: str | None = options.get("cwd")
         self._timeout_s: float = options.get("timeout_seconds", timeout_s)
         self.kept_in: str | None = None
-        """The folder below which the files of every prompt are kept, if they are."""
+        """The folder in which the files of every prompt are kept; None if they are removed."""
 
     async def answer(self, prompt: Prompt) -> Output:
-        """What the program answers.
+        """Returns the program's answer.
 
         Raises:
-            TargetError: it failed, wrote too much or did not end in time.
+            TargetError: the program failed, wrote too much or did not end in time.
         """
         try:
             output = await self._output(prompt)
@@ -119,7 +119,7 @@ class Cli:
         return output_of(*await self._run(prompt), from_file="OUTPUT_FILE" in self._line.places)
 
     async def _run(self, prompt: Prompt) -> tuple[bytes, float]:
-        """What the program writes as its answer, and how many milliseconds it takes."""
+        """Runs the program; returns its answer and its duration in milliseconds."""
         with self._folder(prompt) as folder:
             return await self._run_in(folder, prompt)
 
@@ -169,7 +169,7 @@ class Cli:
 
     @contextmanager
     def _folder(self, prompt: Prompt) -> Iterator[Path]:
-        """A private folder for one prompt, which is gone afterwards unless it is to be kept."""
+        """Creates a private folder for one prompt and removes it afterwards, unless files are kept."""
         prefix = "proctor-"
         if self.kept_in is not None:
             prefix = f"{re.sub(r'[^A-Za-z0-9-]', '_', prompt.case_id)[:40]}-{prompt.repeat}-"
@@ -182,7 +182,7 @@ class Cli:
 
 
 def _unpack_files(messages: Iterable[Message], folder: Path) -> dict[Attachment, str]:
-    """The file of each attachment, under its own name below the folder, whatever that name says."""
+    """Writes each attachment to a file below the folder, whatever its name says; returns the paths."""
     files: dict[Attachment, str] = {}
     used_paths: set[str] = set()
     for message in messages:
@@ -215,20 +215,19 @@ class _Batch(Struct, frozen=True):
 
 
 class CliBatch(Cli):
-    """A command line that is run once for all prompts: `provider_batching` of AgentV's targets.
+    """A command line that runs once for all prompts: `provider_batching` of AgentV's targets.
 
-    It runs for the first prompt of each repeat (and workspace) and writes one JSON object a line, each the
-    report of one answer with the `id` of its case. It is shown no prompt, so it can judge nothing;
-    `{EVAL_ID}` is `batch`.
+    It runs for the first prompt of each repeat (and workspace) and writes JSON Lines, each the report of one
+    answer with the `id` of its case. It gets no prompt, so it cannot be a judge; `{EVAL_ID}` is `batch`.
     """
 
     def __init__(self, *args: Any) -> None:
-        """Runs nothing yet; takes what `Cli` takes."""
+        """Runs nothing yet; takes the arguments of `Cli`."""
         super().__init__(*args)
         self._batches: dict[tuple[str | None, int], Task[_Batch]] = {}
 
     async def aclose(self) -> None:
-        """End every process that still runs."""
+        """Ends every process that still runs."""
         from asyncio import CancelledError
 
         for batch in self._batches.values():
@@ -242,7 +241,7 @@ class CliBatch(Cli):
         key = prompt.workspace, prompt.repeat
         if key not in self._batches:
             self._batches[key] = asyncio.create_task(self._batch(*key))
-        # A prompt that is given up leaves the process to the others.
+        # If one prompt is cancelled, the process goes on for the others.
         batch = await asyncio.shield(self._batches[key])
         line, name = batch.records.get(prompt.case_id), f"record with the id {prompt.case_id!r}"
         if line is None:
@@ -258,10 +257,10 @@ class CliBatch(Cli):
 
 
 def _records(data: bytes) -> dict[str, bytes]:
-    """Returns the lines with records by their ids.
+    """Returns the line of each record by its id.
 
     Raises:
-        TargetError: a line is no record, or has the id of an earlier one.
+        TargetError: a line is not a record, or has the id of an earlier one.
     """
     import json
 
@@ -286,32 +285,32 @@ def _unreadable(number: int, why: str) -> TargetError:
     return TargetError(f"The program's records cannot be read: line {number} {why}.", kind="protocol")
 
 
-async def open_target(spec: TargetSpec, opening: Opening) -> Cli:
-    """The target that a specification of kind `cli` names by its command line, once its health is checked.
+async def open_target(spec: TargetSpec, context: Opening) -> Cli:
+    """Opens the command line of a specification of kind `cli`, after its health check.
 
     Raises:
-        UsageError: the line or a variable in the options is wrong, or the check of health fails.
+        UsageError: the command line or a variable in the options is wrong, or the health check fails.
     """
     from proctor.targets.process.subprocesses import scrubbed
 
-    environ, options = opening.environ, spec.options
+    environ, options = context.environ, spec.options
     variables = options.get("env", {})
     shell = _Shell(
         name=spec.name,
         environ={**scrubbed(environ), **_folder_variable(options), **filled(variables, environ)},
         secrets=names_in(variables),
         outside=environ,
-        max_answer_bytes=opening.max_answer_bytes,
+        max_answer_bytes=context.max_answer_bytes,
     )
     try:
-        target = _create_target(filled(spec.model, environ), shell, options, opening.timeout_s)
+        target = _create_target(filled(spec.model, environ), shell, options, context.timeout_s)
     except ValueError as error:
         raise UsageError(f"The command line of target {spec.name!r} {error}") from None
     if "healthcheck" in options:
-        await _check(options["healthcheck"], options.get("cwd"), shell, opening)
+        await _check(options["healthcheck"], options.get("cwd"), shell, context)
     if options.get("keep_temp_files"):
         target.kept_in = tempfile.mkdtemp(prefix="proctor-kept-")
-        opening.notify(f"Target {spec.name!r} keeps its files in {target.kept_in}.")
+        context.notify(f"Target {spec.name!r} keeps its files in {target.kept_in}.")
     return target
 
 
@@ -325,16 +324,16 @@ def _folder_variable(options: Mapping[str, Any]) -> dict[str, str]:
     return {FOLDER: options["folder"]} if "folder" in options else {}
 
 
-async def _check(health: Mapping[str, Any], cwd: str | None, runs: _Shell, opening: Opening) -> None:
-    """Ask once whether a target is ready."""
+async def _check(health: Mapping[str, Any], cwd: str | None, runs: _Shell, context: Opening) -> None:
+    """Runs the health check of a target once."""
     timeout_s: float = health.get("timeout_seconds", _HEALTH_S)
     if "url" in health:
         what = f"GET {health['url']}"
-        url = filled(health["url"], opening.environ)
-        why = hidden(await _status(url, opening, timeout_s), url, health["url"])
+        url = filled(health["url"], context.environ)
+        why = hidden(await _status(url, context, timeout_s), url, health["url"])
     else:
         what = f"`{health['command']}`"
-        line = filled(health["command"], opening.environ)
+        line = filled(health["command"], context.environ)
         try:
             finished = await runs.run(line, cwd=health.get("cwd", cwd), timeout_s=timeout_s)
         except TargetError as error:
@@ -346,17 +345,17 @@ async def _check(health: Mapping[str, Any], cwd: str | None, runs: _Shell, openi
         raise UsageError(f"Target {runs.name!r} is not ready. Its health check, {what}, failed: {why}.")
 
 
-async def _status(url: str, opening: Opening, timeout_s: float) -> str:
-    """Why a URL does not answer a GET as it should; empty where it does."""
+async def _status(url: str, context: Opening, timeout_s: float) -> str:
+    """Returns why a GET of a URL failed; empty if it succeeded."""
     from aiohttp import ClientError, ClientTimeout
     from yarl import URL
 
     from proctor.targets.api.http import proxy_for
 
     try:
-        proxy = proxy_for(URL(url), opening.environ)
+        proxy = proxy_for(URL(url), context.environ)
         limit = ClientTimeout(total=timeout_s)
-        async with opening.http().get(url, proxy=proxy, timeout=limit) as response:
+        async with context.http().get(url, proxy=proxy, timeout=limit) as response:
             return "" if 200 <= response.status < 300 else f"it answered {response.status}"
     except TimeoutError:
         return f"no answer within {timeout_s:g} s"

@@ -21,7 +21,7 @@ _HEALTHCHECK_FIELDS: Final = ("url", "command", "cwd", "timeout_seconds")
 
 
 def read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
-    """The target with its command line and its options; what is wrong with them goes to the entry's notes."""
+    """Reads the target's command line and options; reports problems to the entry's notes."""
     fields = entry.fields
     command = entry.required("command")
     _check_command(entry, "command", command)
@@ -64,8 +64,8 @@ def _check_command(entry: TargetEntry, name: str, command: str) -> None:
 
 
 def _check_batch(entry: TargetEntry, command: str) -> None:
-    """Refuses placeholders that have no value where a line runs once for all tests."""
-    with suppress(ValueError):  # a line that cannot be read is a problem already
+    """Reports placeholders that have no value if the command line runs once for all tests."""
+    with suppress(ValueError):  # an invalid command line was reported already
         for place in sorted(Line(command).places.difference(BATCH_PLACES)):
             entry.fields.error(
                 "bad-placeholder",

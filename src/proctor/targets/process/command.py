@@ -1,10 +1,10 @@
-"""Prompts to outputs by a command: the prompt is its stdin, its stdout the answer.
+"""Answers prompts by a command: the prompt is its stdin, its stdout the answer.
 
-The words are split as a shell would, but no shell runs them. `{PROMPT}` inside an argument is replaced by
+The command line is split as in a shell, but no shell runs it. `{PROMPT}` inside an argument is replaced by
 the prompt, which is then not on stdin; `{OUTPUT_FILE}` by the path of a file from which the answer is read.
-A prompt of one user message is that message's text; any other is each message as `role: content`, with an
-empty line between them. It works in the prompt's workspace, where there is one. `$PROCTOR_FORM` has what is
-asked besides the messages, where anything is.
+A prompt of one user message is that message's text; others are formatted as `role: content`, with an empty
+line between messages. The command runs in the prompt's workspace, if there is one. `$PROCTOR_FORM` has the
+requested answer format and tools, if there are any.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PLACEHOLDER = re.compile(r"\{(PROMPT|OUTPUT_FILE)\}")
 
 
 class Command:
-    """A program that is started once a prompt."""
+    """A program that is started once for each prompt."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Command:
         """Returns the program's answer.
 
         Raises:
-            TargetError: it failed, wrote too much or did not end in time.
+            TargetError: the program failed, wrote too much or did not end in time.
         """
         text = written_out(prompt.messages)
         if not self._answers_in_file:
@@ -96,30 +96,30 @@ class Command:
         return finished, latency_ms
 
 
-async def open_target(spec: TargetSpec, opening: Opening) -> Command:
-    """The target that a specification of kind `command` names by its command line.
+async def open_target(spec: TargetSpec, context: Opening) -> Command:
+    """Opens the command line of a specification of kind `command`.
 
     Raises:
         UsageError: the command line cannot be split, or there is no such program.
     """
     argv = _split(spec)
-    program = shutil.which(argv[0], path=opening.environ.get("PATH"))
+    program = shutil.which(argv[0], path=context.environ.get("PATH"))
     if program is None:
         raise UsageError(
             f"Target {spec.name!r}: there is no program {argv[0]!r}. Check its name and the PATH."
         )
     return Command(
         [program, *argv[1:]],
-        timeout_s=opening.timeout_s,
-        environ=opening.environ,
-        max_answer_bytes=opening.max_answer_bytes,
+        timeout_s=context.timeout_s,
+        environ=context.environ,
+        max_answer_bytes=context.max_answer_bytes,
     )
 
 
 def _split(spec: TargetSpec) -> list[str]:
     try:
         if sys.platform == "win32":
-            # A backslash is part of a path there.
+            # On Windows a backslash is part of a path.
             argv = [word.strip('"') for word in shlex.split(spec.model, posix=False)]
         else:
             argv = shlex.split(spec.model)

@@ -1,7 +1,7 @@
-"""A command line with places for a prompt to a line for the shell, in which no value can act as a command.
+"""Fills placeholders in a shell command line, so that no value can act as a command. Pure.
 
-A value stands in single quotes, so a place may not stand inside quotes of the template's own; only quotes
-that hold the place alone are taken for it. What is never a stranger's text may stand anywhere. Pure.
+Values are put in single quotes, so a placeholder may not be inside quotes of the template, unless the quotes
+contain nothing else. Placeholders whose values are trusted may be anywhere.
 """
 
 from __future__ import annotations
@@ -16,54 +16,54 @@ from collections.abc import Collection, Mapping
 from proctor.errors import suggestion
 
 PLACES = ("PROMPT", "PROMPT_FILE", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE")
-"""What a command line of kind `cli` may name."""
+"""The placeholders of a command line of kind `cli`."""
 BATCH_PLACES = ("EVAL_ID", "ATTEMPT", "OUTPUT_FILE")
-"""What it may name where it is run once for all prompts."""
+"""The placeholders of a command line that runs once for all prompts."""
 FOLDER = "PROCTOR_TARGETS_FOLDER"
-"""The variable by which a line, which runs elsewhere, can name a program beside the targets file."""
+"""The environment variable with the folder of the targets file, for programs beside that file."""
 _OURS = frozenset({"PROMPT_FILE", "OUTPUT_FILE", "ATTEMPT"})
-"""Those whose values no suite or answer decides: paths of temporary files, and a number."""
+"""Placeholders whose values come from Proctor alone: paths of temporary files, and a number."""
 FILE_PLACES = ("path", "basename")
-"""What the form of one file in `{FILES}` may name."""
+"""The placeholders in the format of one file in `{FILES}`."""
 
-# Not after a dollar sign, where the shell means a variable of its own.
+# Not after a dollar sign, which makes it a shell variable.
 _UPPER = re.compile(rf"(?<!\$)\{{([A-Z][A-Z0-9_]*|{'|'.join(PLACES).lower()})\}}")
 _LOWER = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\}")
 
 
 class Line:
-    """A template that is read; `places` are the names in it."""
+    """A parsed template; `places` are the names of its placeholders."""
 
     def __init__(self, template: str, placeholders: Collection[str] = PLACES) -> None:
-        """Read a template.
+        """Parses a template.
 
         Raises:
-            ValueError: it names an unknown place, or has one inside quotes; the text is a clause.
+            ValueError: it has an unknown placeholder, or one inside quotes; the message is a clause.
         """
         self._pieces = _split_template(template, placeholders)
         self.places = frozenset(self._pieces[1::2])
 
     def filled(self, values: Mapping[str, str]) -> str:
-        """The line with each place's value, which the caller has quoted."""
+        """Returns the command line with each placeholder's value, which the caller has quoted."""
         pieces = list(self._pieces)
         pieces[1::2] = [values[name] for name in pieces[1::2]]
         return "".join(pieces)
 
 
 def shell(line: str, environ: Mapping[str, str]) -> list[str]:
-    """The program and the arguments that run a line."""
+    """Returns the program and arguments that run a command line in the shell."""
     if sys.platform == "win32":
         return [environ.get("COMSPEC", "cmd.exe"), "/d", "/c", line]
     return [shutil.which("sh", path=environ.get("PATH")) or "/bin/sh", "-c", line]
 
 
 def quoted(value: str) -> str:
-    """A value as one word of the shell."""
+    """Quotes a value as one word of the shell."""
     return subprocess.list2cmdline([value]) if sys.platform == "win32" else shlex.quote(value)
 
 
 def _split_template(template: str, placeholders: Collection[str]) -> list[str]:
-    """Texts and the names of places, in turn; the first and the last are texts."""
+    """Splits a template into texts and placeholder names, alternating; the first and the last are texts."""
     pattern = _LOWER if placeholders is FILE_PLACES else _UPPER
     pieces, begin, state = [], 0, _ShellState()
     at = 0
@@ -96,22 +96,22 @@ def _suggest(name: str, placeholders: Collection[str]) -> str:
 
 
 class _ShellState:
-    """Which quotes and substitutions of the shell are open at one place of a line."""
+    """The open quotes and substitutions at one position of a command line."""
 
     def __init__(self) -> None:
         self._open: list[str] = []
 
     @property
     def quote(self) -> str:
-        """The quote in which the place stands; empty outside of any."""
+        """The quote around the current position; empty outside of quotes."""
         return self._open[-1] if self._open and self._open[-1] in "'\"" else ""
 
     def close(self) -> None:
-        """Leave the innermost one."""
+        """Leaves the innermost quote or substitution."""
         self._open.pop()
 
     def step(self, line: str, at: int) -> int:
-        """Look at one character; the place of the next one."""
+        """Reads one character and returns the position of the next."""
         character, inside = line[at], self._open[-1] if self._open else ""
         if inside == "'":
             if character == "'":
@@ -128,7 +128,7 @@ class _ShellState:
 
     @staticmethod
     def _openers(line: str, at: int, inside: str) -> str:
-        """What begins something here: in double quotes a parenthesis only after a dollar sign."""
+        """Returns the characters that open something here: in double quotes `(` only after a dollar sign."""
         if inside != '"':
             return "\"'`("
         return "`(" if line[at - 1] == "$" else "`"

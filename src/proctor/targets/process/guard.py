@@ -1,7 +1,7 @@
-"""Sees to it that no program outlives this process, also when this process is killed.
+"""Makes sure that no program outlives this process, even if this process is killed.
 
-A killed process can do nothing, so another one, `watcher`, holds the read end of a pipe and acts when
-the pipe ends. On Windows there is no watcher.
+A killed process cannot act, so another one, `watcher`, holds the read end of a pipe and acts when the pipe
+closes. On Windows there is no watcher.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _END_S = 1.0
 
 
 class ProcessGuard:
-    """Tells a watcher which programs are under way. Thread-safe."""
+    """Tells a watcher which programs are running. Thread-safe."""
 
     def __init__(self) -> None:
         """Starts nothing; the first program starts the watcher."""
@@ -35,7 +35,7 @@ class ProcessGuard:
         self._unsent = b""
 
     def new_mark(self) -> str:
-        """The value of `MARK` for one program that is about to start; the watcher runs from now on.
+        """Returns the value of `MARK` for a program about to start; starts the watcher if needed.
 
         Raises:
             OSError: the watcher cannot be started.
@@ -47,7 +47,7 @@ class ProcessGuard:
 
     @contextmanager
     def watch(self, pid: int) -> Iterator[None]:
-        """Have the group of a program killed if this process ends inside the block."""
+        """Has the group of a program killed if this process ends inside the block."""
         self.add(pid)
         try:
             yield
@@ -55,26 +55,26 @@ class ProcessGuard:
             self.discard(pid)
 
     def add(self, pid: int) -> None:
-        """Note that a program has started that leads a group of its own."""
+        """Records that a program leading its own group has started."""
         with self._lock:
             self._groups.add(pid)
             self._send(f"+{pid}\n".encode())
 
     def discard(self, pid: int) -> None:
-        """Note that nothing is left of the program's group."""
+        """Records that nothing is left of a program's group."""
         with self._lock:
             self._groups.discard(pid)
             self._send(f"-{pid}\n".encode())
 
     def close(self) -> None:
-        """End the watcher: what a program left behind in a session of its own may live on."""
+        """Ends the watcher; processes that programs left in their own sessions may live on."""
         with self._lock:
             if self._watcher is not None:
                 self._send(b"end\n", restart=False)
                 self._drop()
 
     def reset(self) -> None:
-        """Forget the watcher in a forked child, whose programs get a watcher of their own."""
+        """Forgets the watcher in a forked child, which gets its own."""
         watcher = self._watcher
         self._prefix, self._lock = uuid4().hex, Lock()
         self._watcher, self._groups, self._unsent = None, set(), b""
@@ -84,11 +84,11 @@ class ProcessGuard:
             watcher.returncode = 0  # only its parent can wait for it
 
     def _start(self) -> None:
-        """Start a watcher and tell it of all groups under way; raises OSError."""
+        """Starts a watcher and tells it of all running groups; raises OSError."""
         self._drop()
         source = Path(process_watcher.__file__).read_text("utf-8")
         self._watcher = subprocess.Popen(  # noqa: S603 - our own script
-            # By its text: its command line does not have the name by which somebody kills all of Proctor.
+            # By its source: its command line must not match a pattern that kills all of Proctor.
             [sys.executable, "-I", "-S", "-c", source],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -105,7 +105,7 @@ class ProcessGuard:
         self._send("".join(f"{line}\n" for line in lines).encode(), restart=False)
 
     def _send(self, lines: bytes, *, restart: bool = True) -> None:
-        """Write lines, and those for which the pipe had no room before."""
+        """Writes lines, after those for which the pipe had no room before."""
         if self._watcher is None:
             return
         assert self._watcher.stdin is not None
@@ -117,11 +117,11 @@ class ProcessGuard:
             return
         except BrokenPipeError:
             if restart:
-                with suppress(OSError):  # the next program tries again, and tells why it cannot start
+                with suppress(OSError):  # the next program tries again and reports the error
                     self._start()
 
     def _drop(self) -> None:
-        """Let go of the watcher, which ends as its pipe does."""
+        """Closes the watcher's pipe, which ends the watcher."""
         watcher, self._watcher, self._unsent = self._watcher, None, b""
         if watcher is not None:
             assert watcher.stdin is not None

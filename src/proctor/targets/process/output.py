@@ -1,10 +1,9 @@
-"""What a program leaves behind to an Output: plain text, or the report of an agent.
+"""Parses a program's output into an Output: plain text, or the report of an agent.
 
 A report is a JSON object with `output` (or `output_messages`), a list of messages with their tool calls, or
-with `text`; beside it may stand `token_usage {input, output, cached}`, of which `input` counts the cached
-ones as well, `cost_usd` and `duration_ms`. A duration that is negative or no number is left out; tokens and
-costs that cannot be believed are passed on as such. Anything else is plain text, JSON objects of other forms
-too.
+with `text`. It may also have `token_usage {input, output, cached}`, where `input` includes cached tokens,
+`cost_usd` and `duration_ms`. Invalid durations are ignored; invalid tokens and costs are passed on as such.
+Anything else is plain text, including other JSON objects.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ _MAX_ERROR = 500
 
 
 def decoded(data: bytes) -> str:
-    """Text without the line ending that a program prints after its answer."""
+    """Decodes a program's text without its last line ending."""
     text = data.decode("utf-8", "replace")
     return text.removesuffix("\n").removesuffix("\r")
 
 
 def output_of(data: bytes, latency_ms: float, *, from_file: bool = False) -> Output:
-    """The output that a program's answer stands for.
+    """Parses a program's answer.
 
     Args:
         data: the answer.
-        latency_ms: how long it took.
-        from_file: it is a file that the program wrote, whose plain text keeps its last line ending; else it
-            is stdout.
+        latency_ms: its duration in milliseconds.
+        from_file: whether it comes from a file, whose plain text keeps its last line ending, and not from
+            stdout.
 
     Raises:
-        TargetError: it reports messages in a form that nobody can read, or what no store can hold.
+        TargetError: its messages cannot be parsed, or cannot be stored.
     """
     report = report_of(data)
     if report is None:
@@ -68,11 +67,11 @@ def output_of(data: bytes, latency_ms: float, *, from_file: bool = False) -> Out
 
 
 def report_of(data: bytes) -> dict[str, Any] | None:
-    """The object that is a report, or None for plain text."""
+    """Returns the report; None for plain text."""
     if data.lstrip()[:1] != b"{":
         return None
     try:
-        # Not msgspec: a figure that is NaN is left out, and must not turn the whole report into a text.
+        # Not msgspec: a NaN is ignored, and must not turn the whole report into plain text.
         report = json.loads(data)
     except (ValueError, RecursionError):
         return None
@@ -80,7 +79,7 @@ def report_of(data: bytes) -> dict[str, Any] | None:
 
 
 def _items(report: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """The messages of a report, as they stand; None where there are none."""
+    """Returns the unparsed messages of a report; None if there are none."""
     for name in ("output", "output_messages"):
         messages = report.get(name)
         if isinstance(messages, list) and all(isinstance(item, dict) and "role" in item for item in messages):
@@ -104,7 +103,7 @@ def _message(item: dict[str, Any], place: int) -> Message:
 
 
 def _content(content: Any) -> str:
-    """A content as text: the texts of blocks one after the other, other data as JSON."""
+    """Returns a message's content as text: blocks concatenated, other data as JSON."""
     if content is None or isinstance(content, str):
         return content or ""
     if isinstance(content, list) and all(isinstance(block, dict) and "type" in block for block in content):
@@ -141,7 +140,7 @@ def _first(fields: dict[str, Any], *names: str) -> Any:
 
 
 def _duration_ms(call: dict[str, Any]) -> float | None:
-    """The milliseconds from `start_time` to `end_time`, where both are given in ISO 8601."""
+    """Returns the milliseconds from `start_time` to `end_time` if both are valid ISO 8601, else None."""
     try:
         start, end = (datetime.fromisoformat(call[name]) for name in ("start_time", "end_time"))
         return _read_duration((end - start).total_seconds() * 1000)
@@ -163,15 +162,15 @@ def _usage(counts: Any) -> Usage | None:
 
 
 def _cost(value: Any) -> float | None:
-    """A cost as it is reported; -1 for what is no cost, which nobody will believe."""
+    """Returns a reported cost; -1, which is never valid, for anything that is not a cost."""
     return value if value is None or is_valid_cost(value) else -1.0
 
 
 def _read_duration(value: Any) -> float | None:
-    """A number of at least 0 and finite, else None."""
+    """Returns a finite number of at least 0, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         return None
-    # An integer that no double can hold is no figure either.
+    # An integer too large for a double is invalid as well.
     return value if value <= sys.float_info.max else None
 
 
@@ -180,26 +179,26 @@ def _report_error(where: str, why: str) -> TargetError:
 
 
 def failed(name: str, finished: Finished) -> TargetError:
-    """How a program ended that did not end well, with the last that it said."""
+    """Returns the error for a program that failed, with the end of its output."""
     message = last_words(finished.stderr, _MAX_ERROR) or last_words(finished.stdout, _MAX_ERROR)
     ending = f"{name} {finished.ending}"
     return TargetError(f"{ending}: {message}" if message else f"{ending}.", kind="program")
 
 
 def read_answer(path: Path, name: str, limit: int) -> bytes:
-    """The answer that a program wrote to the file of `{OUTPUT_FILE}`.
+    """Reads the answer that a program wrote to `{OUTPUT_FILE}`.
 
     Args:
         path: the file.
         name: the program, for messages.
-        limit: the most bytes that are read.
+        limit: the maximum size in bytes.
 
     Raises:
-        AnswerTooLarge: it has more.
+        AnswerTooLarge: the file exceeds the limit.
         TargetError: there is no such file.
     """
     if path.exists() and not path.is_file():
-        # A pipe would be waited for until somebody writes into it.
+        # Opening a pipe would block until something writes to it.
         raise TargetError(f"{name} made something of {{OUTPUT_FILE}} that is no file.", kind="program")
     try:
         with path.open("rb") as file:

@@ -1,9 +1,8 @@
-"""Runs a foreign program with a time limit, an output limit, its own process group and no secrets.
+"""Runs a program with a time limit, an output limit, its own process group and no secrets.
 
-Whatever happens, nothing of the group is left running afterwards, not even when this process is killed (see
-`process_guard`). A program that had to be stopped takes with it, on Linux, also those that it started and
-that left its group; one that ended by itself may leave a server behind in a session of its own, until this
-process is killed.
+Afterwards nothing of the group is left running, even if this process is killed (see `guard`). If a program
+had to be stopped, on Linux its descendants that left the group are killed too. A program that ended by itself
+may leave a server running in its own session, until this process is killed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from proctor.errors import TargetError, TargetTimeout
 from proctor.protocols import Finished as Finished
 
 OUTPUT_LIMIT = 10_000_000
-"""How many bytes a program may write to stdout."""
+"""The maximum bytes that a program may write to stdout."""
 
 _ERRORS_KEPT = 65_536
 _MAX_ERROR = 500
@@ -39,14 +38,14 @@ _PASSED_ON = frozenset(
 
 
 def scrubbed(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a program needs in order to run, and none that could hold a secret."""
+    """Returns only the variables that a program needs in order to run, none of which has a secret."""
     return {
         name: value for name, value in environ.items() if name.upper() in _PASSED_ON or name.startswith("LC_")
     }
 
 
 def inside(environ: Mapping[str, str], workspace: str | None) -> dict[str, str]:
-    """The environment of a program that works in a workspace: git looks for no repository above it."""
+    """Returns the environment for a program in a workspace, where git must not find a repository above it."""
     above = {} if workspace is None else {"GIT_CEILING_DIRECTORIES": str(Path(workspace).parent)}
     return {**environ, **above}
 
@@ -62,24 +61,24 @@ async def run_process(
     called: str | None = None,
     limit_flag: str = "",
 ) -> Finished:
-    """Run a program to its end.
+    """Runs a program to its end.
 
     Args:
-        argv: the program and its arguments; no shell sees them.
-        stdin: what it is given to read; it need not.
-        timeout_s: after this many seconds its whole group is killed.
-        environ: its environment, already scrubbed.
-        output_limit: more bytes than this on stdout kill it.
-        cwd: the folder in which it runs; None is the present one.
-        called: what messages call it; None is its name.
+        argv: the program and its arguments, without a shell.
+        stdin: its input, which it need not read.
+        timeout_s: the time limit in seconds, after which the whole group is killed.
+        environ: its environment, without secrets.
+        output_limit: the maximum bytes on stdout, after which it is killed.
+        cwd: the folder in which it runs; None is the working directory.
+        called: its name in messages; None for the name of the program.
         limit_flag: the flag that raises the output limit, for messages.
 
     Raises:
-        TargetTimeout: it did not end in time; the message has the ends of what it wrote.
-        TargetError: of kind `program`: it could not be started; or it wrote too much, which is of kind
-            `too-large` where a flag raises the limit.
+        TargetTimeout: it did not end in time; the message has the end of its output.
+        TargetError: it could not be started, of kind `program`; or it wrote too much, of kind `too-large` if
+            a flag raises the limit, else `program`.
     """
-    from proctor.targets.process.guard import GUARD, MARK  # which a run without programs does not need
+    from proctor.targets.process.guard import GUARD, MARK  # not needed by runs without programs
 
     name = repr(argv[0] if called is None else called)
     collector = _Collector(asyncio.get_running_loop(), output_limit)
@@ -93,7 +92,7 @@ async def run_process(
             async with asyncio.timeout(timeout_s):
                 await collector.over
             if not collector.too_much:
-                # What the program left behind in its group would hold its pipes open.
+                # Leftover processes in its group would keep its pipes open.
                 kill_group(transport.get_pid())
                 await asyncio.wait([collector.exited, collector.read], timeout=_GRACE_S)
         except TimeoutError as error:
@@ -114,10 +113,10 @@ async def run_process(
 async def _start(
     collector: _Collector, argv: Sequence[str], stdin: bytes, environ: Mapping[str, str], cwd: str | None
 ) -> asyncio.SubprocessTransport:
-    """Start the program; raises OSError or ValueError when it cannot be started.
+    """Starts the program; raises OSError or ValueError if it cannot be started.
 
-    Cancelled, it lets asyncio finish the start and then kills the program with all that it started. asyncio
-    would kill the program alone, and wait for ever where another process holds its pipes open.
+    If cancelled, it lets asyncio finish the start and then kills the program and its descendants. asyncio
+    would kill only the program, and wait forever if another process keeps its pipes open.
     """
     starting = asyncio.ensure_future(_started(collector, argv, stdin, environ, cwd))
     try:
@@ -140,10 +139,10 @@ def _kill(transport: asyncio.SubprocessTransport, environ: Mapping[str, str]) ->
 async def _started(
     collector: _Collector, argv: Sequence[str], stdin: bytes, environ: Mapping[str, str], cwd: str | None
 ) -> asyncio.SubprocessTransport:
-    """The program under way; raises OSError or ValueError when it cannot be started."""
-    from tempfile import TemporaryFile  # with seven other modules, which a run without programs does not need
+    """Starts the program without protection against cancellation."""
+    from tempfile import TemporaryFile  # with seven other modules, not needed by runs without programs
 
-    # A file, not a pipe: nobody has to feed it, and the program may open /dev/stdin by its name.
+    # A file, not a pipe: nothing has to feed it, and the program may open /dev/stdin by name.
     with TemporaryFile() as stdin_file:
         stdin_file.write(stdin)
         stdin_file.seek(0)
@@ -161,7 +160,7 @@ async def _started(
 
 
 class _Collector(asyncio.SubprocessProtocol):
-    """Collects what a program writes; `over` is set when it has ended or has written too much."""
+    """Collects a program's output; `over` is set when it has ended or has written too much."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limit: int) -> None:
         self.stdout = bytearray()
@@ -174,7 +173,7 @@ class _Collector(asyncio.SubprocessProtocol):
         self._open = {1, 2}
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Keep stdout up to the limit, and the end of stderr."""
+        """Keeps stdout up to the limit, and the end of stderr."""
         if fd == 1 and not self.too_much:
             self.stdout += data
             if len(self.stdout) > self._limit:
@@ -185,18 +184,18 @@ class _Collector(asyncio.SubprocessProtocol):
             del self.stderr[:-_ERRORS_KEPT]
 
     def pipe_connection_lost(self, fd: int, _exc: Exception | None) -> None:
-        """Note that all was read."""
+        """Sets `read` when both pipes are closed."""
         self._open.discard(fd)
         if not self._open:
             _settle(self.read)
 
     def process_exited(self) -> None:
-        """Note the end."""
+        """Sets `exited` and `over`."""
         _settle(self.exited)
         _settle(self.over)
 
     def with_last_words(self, message: str) -> str:
-        """A message, still without its full stop, with the ends of what the program wrote."""
+        """Appends a full stop and the end of the program's output to a message."""
         ends = (
             end_of(bytes(self.stdout), "stdout", _MAX_ERROR),
             end_of(bytes(self.stderr), "stderr", _MAX_ERROR),
@@ -205,12 +204,12 @@ class _Collector(asyncio.SubprocessProtocol):
 
 
 def kill_group(pid: int) -> None:
-    """Kill a process that was started in its own group, and everything in that group."""
+    """Kills a process that leads its own group, and everything in that group."""
     if sys.platform == "win32":
         command = ["taskkill", "/T", "/F", "/PID", str(pid)]
         subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - a system program
     else:
-        # macOS answers PermissionError where only zombies are left.
+        # macOS raises PermissionError if only zombies are left.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
 

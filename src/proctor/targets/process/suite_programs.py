@@ -1,6 +1,6 @@
-"""The programs of one suite: its graders of the user's own and its hooks, run from the suite's folder.
+"""Runs the programs of one suite, its code graders and hooks, from the suite's folder.
 
-They inherit the few variables that a program needs and no secret. What they print is the caller's to read.
+They inherit the few variables that a program needs and no secrets. The caller reads their output.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ _NAME_SHOWN = 100
 
 
 class SuitePrograms:
-    """Runs programs as the port `Programs` describes.
+    """Implements the protocol `Programs`.
 
-    `python` is always the interpreter that runs Proctor, so that a grader finds the packages installed
-    beside it; `python3` is looked for on the PATH, and is that interpreter only where there is none.
+    `python` is always the interpreter that runs Proctor, so that graders find the packages installed beside
+    it; `python3` is looked up on the PATH, and falls back to that interpreter.
     """
 
     def __init__(self, folder: str, environ: Mapping[str, str], python: str = sys.executable) -> None:
-        """Nothing is started yet.
+        """Starts nothing.
 
         Args:
-            folder: the suite's; empty is the present one.
-            environ: where the few variables that programs inherit are taken from.
-            python: the interpreter that `python` stands for.
+            folder: the suite's folder; empty for the working directory.
+            environ: has the few variables that programs inherit.
+            python: the interpreter for `python`.
         """
         self._folder = Path(folder).absolute()
-        # Where a system's own encoding is another, a script would misread what it is given.
+        # On systems with another default encoding, a script would misread its input.
         self._environ = {**scrubbed(environ), "PYTHONUTF8": "1"}
         self._python = python
 
@@ -46,12 +46,12 @@ class SuitePrograms:
         cwd: str | None = None,
         variables: Mapping[str, str] = {},
     ) -> Finished:
-        """Run a program to its end; see `ports.Programs`.
+        """Runs a program to its end; see `Programs.run`.
 
         Raises:
             TargetTimeout: it did not end in time.
-            TargetError: of kind `program`: it or its folder is not there, it could not be started or it
-                wrote too much.
+            TargetError: of kind `program`: it or its folder is missing, it could not be started, or it wrote
+                too much.
         """
         program, folder = self._program(argv), self._inside(cwd)
         return await run_process(
@@ -73,7 +73,7 @@ class SuitePrograms:
         return str(folder)
 
     def _program(self, argv: Sequence[str]) -> str:
-        """The path of the program that a command line begins with."""
+        """Returns the path of a command line's program."""
         if not argv or not argv[0]:
             raise TargetError("The command is empty; give a program and its arguments.", kind="program")
         name = argv[0]

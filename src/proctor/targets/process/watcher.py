@@ -1,9 +1,9 @@
-"""Ends the programs of a process that was killed; runs as a process of its own.
+"""Ends the programs of a process that was killed; runs as a separate process.
 
-`process_guard` starts it by its source text, so it imports nothing but the standard library. It reads lines
-from stdin: first the prefix of the marks, then `+ID` when the group of a program begins, `-ID` when the group
-has ended, and `end` when its parent ends by itself. When stdin ends, it kills the groups that are left. If
-there was no `end`, it also kills every process that has inherited a mark, whatever its group (Linux).
+`guard` starts it by its source text, so it imports only the standard library. It reads lines from stdin:
+first the prefix of the marks, then `+ID` when the group of a program starts, `-ID` when the group has ended,
+and `end` when its parent ends by itself. When stdin ends, it kills the groups that are left. If there was no
+`end`, it also kills every process that has inherited a mark, whatever its group (Linux).
 """
 
 import os
@@ -11,13 +11,13 @@ import signal
 import sys
 
 MARK = "PROCTOR_PROGRAM"
-"""The environment variable by whose value the descendants of a program are recognized."""
+"""The environment variable that identifies the descendants of a program."""
 DEFAULT_ROUNDS = 3
 MAX_ROUNDS = 1_000
 
 
 def main() -> None:
-    """Read until stdin ends, then kill what is left."""
+    """Reads until stdin ends, then kills what is left."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -41,11 +41,11 @@ def main() -> None:
 
 
 def kill_marked(prefix: str, max_rounds: int = DEFAULT_ROUNDS) -> None:
-    """Kill every process that has inherited a mark with this prefix; where /proc tells, on Linux.
+    """Kills every process that has inherited a mark with this prefix; needs /proc, so only on Linux.
 
     Args:
         prefix: a whole mark, or the part that all marks of one process share.
-        max_rounds: how often to look, as one process may start another while it is being killed.
+        max_rounds: how often to search, as a process may start another while it is being killed.
     """
     entry = f"\0{MARK}={prefix}".encode()
     for _ in range(max_rounds):
@@ -54,7 +54,7 @@ def kill_marked(prefix: str, max_rounds: int = DEFAULT_ROUNDS) -> None:
 
 
 def _kill_once(entry: bytes) -> bool:
-    """Kill every process whose environment has the entry; tells whether there was one."""
+    """Kills every process whose environment has the entry; returns whether there was one."""
     any_killed = False
     for pid in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):  # noqa: PTH208, PTH112
         try:

@@ -186,7 +186,7 @@ def _tokens(input_tokens: int, output_tokens: int, cached_tokens: int) -> str:
 
 
 def _command(detail: AskedCase) -> str:
-    """Returns the command that shows the same."""
+    """Returns the equivalent command."""
     line = f"proctor runs show {detail.run.id} --case {shlex.quote(detail.rows[0].trial.case_id)}"
     return f"{line} --reveal" if detail.is_held_out and not detail.sealed else line
 

@@ -165,7 +165,7 @@ def _upload(request: Request, form: PageForm, suite_form: SuiteForm) -> Upload:
     """Returns the upload to read: the files just chosen, else the held upload, else the text.
 
     Raises:
-        UsageError: it is nothing that can be read; says what is wrong with it.
+        UsageError: it cannot be read.
     """
     uploaded_files = form.files("file")
     if len(uploaded_files) == 1 and is_zip(uploaded_files[0].data):

@@ -1,6 +1,6 @@
-"""What every assertion of the dialect agentv is read with: fields with their variables, lines and limits.
+"""Fields of assertions of the dialect agentv, with their variables, lines and limits.
 
-Fields that decide what is loaded (numbers, booleans, names, paths) have `${{ NAME }}` filled in here. Texts
+`${{ NAME }}` is filled in here in fields that decide what is loaded (numbers, booleans, names, paths). Texts
 that are sent, judged or run keep it as written.
 """
 
@@ -18,7 +18,7 @@ from proctor.validation import Fields, Notes
 from proctor.yaml12 import plain
 
 Limit = tuple[str, Callable[[float], bool]]
-"""What a number must be, as the end of a sentence, and whether one is."""
+"""The allowed range, as the end of an error message, and the predicate that checks it."""
 
 NOT_NEGATIVE: Final[Limit] = ("at least 0", lambda value: value >= 0)
 POSITIVE: Final[Limit] = ("more than 0", lambda value: value > 0)
@@ -59,7 +59,7 @@ _TEXTS: Final = frozenset(
 
 
 def as_text(value: Any) -> str | None:
-    """A text; a number or a boolean as it is written in YAML; None for anything else."""
+    """Returns a text as it is, a number or boolean as YAML writes it, and None for anything else."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -68,10 +68,9 @@ def as_text(value: Any) -> str | None:
 
 
 class AssertionFields(Fields):
-    """One object inside a list of assertions: an assertion, or a part of one.
+    """The fields of one object in a list of assertions: an assertion, or a part of one.
 
-    `known` are the names that it may have; `source` finds the files that it refers to. `negated` is whether
-    the assertion passes where it would fail.
+    `known` are the allowed names; `source` finds the files that it refers to. `negated` inverts the verdict.
     """
 
     __slots__ = ("_line", "known", "negated", "source")
@@ -96,7 +95,7 @@ class AssertionFields(Fields):
             del self._left[name]
 
     def filled(self, name: str, text: str) -> str | None:
-        """Fills in the variables of a field's text; returns None and notes an error where one is not set."""
+        """Fills in the variables of a field's text. Returns None and notes an error if one is not set."""
         try:
             return filled(text, self.source.environ)
         except UsageError as error:
@@ -104,16 +103,16 @@ class AssertionFields(Fields):
             return None
 
     def line_of(self, name: str) -> int | None:
-        """The line of a field, or that of the object for one that is missing."""
+        """Returns the line of a field, or the line of the object if the field is missing."""
         return super().line_of(name) or self._line
 
     def close(self) -> None:
-        """Notes each field that was not taken as unknown."""
+        """Notes every field that was not read as unknown."""
         if self._left:
             finish(self, tuple(self.known))
 
     def peek(self, name: str) -> Any:
-        """Returns the value without taking it; None when it is absent."""
+        """Returns a value without removing it; None if the field is absent."""
         return self._left.get(name)
 
     def rename(self, old: str, new: str) -> None:
@@ -123,7 +122,7 @@ class AssertionFields(Fields):
     # --- values --------------------------------------------------------------------------------------------
 
     def limited(self, name: str, limit: Limit) -> float | None:
-        """A number within a limit, if the field is there."""
+        """Returns a number within the limit, or None if the field is absent."""
         value = self.number(name)
         if value is None or limit[1](value):
             return value
@@ -131,11 +130,11 @@ class AssertionFields(Fields):
         return None
 
     def named(self, name: str) -> str | None:
-        """A text that is not blank, if the field is there."""
+        """Returns a text that is not blank, or None if the field is absent."""
         return self.required_text(name) or None if name in self else None
 
     def child(self, name: str, allowed: Collection[str]) -> AssertionFields | None:
-        """The fields of an object inside this one, if it is there."""
+        """Returns the fields of a nested object, or None if the field is absent."""
         if name not in self:
             return None
         value = self.take(name)
@@ -145,7 +144,7 @@ class AssertionFields(Fields):
         return None
 
     def rows(self, name: str, expected: str) -> list[tuple[str, Any]]:
-        """The items of a list that must be there and not be empty, each with its name in messages."""
+        """Returns the items of a required, non-empty list, each with its name for messages."""
         if name not in self:
             self.missing(name, expected)
             return []
@@ -159,7 +158,7 @@ class AssertionFields(Fields):
         return []
 
     def children(self, name: str, expected: str, allowed: Collection[str]) -> list[AssertionFields]:
-        """The objects of a list that must be there and not be empty."""
+        """Returns the objects of a required, non-empty list."""
         members: list[AssertionFields] = []
         for place, item in self.rows(name, expected):
             if isinstance(item, dict):
@@ -173,20 +172,20 @@ class AssertionFields(Fields):
     # --- problems ------------------------------------------------------------------------------------------
 
     def without_effect(self, names: Sequence[str], why: str = "has no effect here; remove it.") -> None:
-        """Warns about fields that are known and do nothing."""
+        """Removes known fields that have no effect here, and warns about each."""
         for name in names:
             if name in self:
                 self.take(name)
                 self.warn("no-effect", name, why)
 
     def corrected(self, wrong: str, right: str) -> None:
-        """Notes that a field has a wrong name, and reads it under the right one."""
+        """Notes that a field is misnamed, and renames it."""
         if wrong in self:
             self.error("unknown-field", wrong, f"is not known; the field is called `{right}`.")
             self.rename(wrong, right)
 
     def config(self) -> dict[str, Any]:
-        """Every field that is left, and those of `config`, for a grader that knows what they mean."""
+        """Returns the remaining fields and those of `config`, which only the grader understands."""
         inner = self.child("config", ())
         others: dict[str, Any] = {}
         for name in self.names():

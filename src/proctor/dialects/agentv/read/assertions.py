@@ -1,7 +1,7 @@
-"""AgentV's `assertions` to assertions: one line a type in a table, and what all types share.
+"""AgentV's `assertions` to assertions: a table with one line for each type, and what all types share.
 
-A type is written with hyphens or underscores. Texts in the list become one rubric. Problems are noted with
-the path of their field; nothing is left out in silence. Which grader marks what is known here by name only.
+Types are written with hyphens or underscores. Texts in the list become one rubric. Problems are noted with
+the path of their field; nothing is dropped silently. Graders are known here by name only.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from proctor.protocols import Source
 from proctor.validation import Notes, shown
 
 DEFAULT: Final = Assertion(grader="llm_grader", pass_at=PASS_AT, label="llm-grader")
-"""What judges a test that ends up without any assertion."""
+"""Grades a test that has no assertion."""
 DEFAULT_GATE: Final = 0.8
-"""The gate of `required: true`."""
+"""The gate that `required: true` stands for."""
 
 _COMMON: Final = ("type", "name", "weight", "required", "min_score", "negate")
 _CRITERIA: Final = frozenset(("llm_grader", "rubrics", "program"))
@@ -34,13 +34,13 @@ _LONGEST_NAME_OF_PATTERN: Final = 30
 
 
 def lower(items: Any, field: str, notes: Notes, source: Source) -> tuple[Assertion, ...]:
-    """Turns a list of assertions, as it was read, into assertions.
+    """Parses a list of assertions.
 
     Args:
-        items: the list: objects, and texts that together make one rubric in the place of the first.
+        items: the list: objects, and texts that together make one rubric in place of the first.
         field: its name in messages.
-        notes: where problems go; nothing raises.
-        source: where prompts, templates and graders of the user's own are found.
+        notes: takes the problems; nothing is raised.
+        source: finds prompts, templates and custom graders.
     """
     assertions: list[Assertion] = []
     texts: list[dict[str, Any]] = []
@@ -57,7 +57,7 @@ def lower(items: Any, field: str, notes: Notes, source: Source) -> tuple[Asserti
 
 
 def reads_criteria(assertions: Iterable[Assertion]) -> bool:
-    """Whether any of them is given the `criteria` of its test."""
+    """Whether any of the graders is given the `criteria` of its test."""
     return any(_reads(assertion.grader, assertion.params) for assertion in assertions)
 
 
@@ -81,33 +81,33 @@ def _text(item: Item, number: int) -> dict[str, Any]:
 
 
 _NAMES: Final = (("metric", "name"), ("id", "name"))
-"""What `name` is called as well, where a type passes nothing on to a grader."""
+"""Other names of `name`, for types that pass no field on to a grader."""
 
 
 class _Kind(NamedTuple):
-    """How one type becomes a grader with its parameters."""
+    """How an assertion type is parsed into a grader and its parameters."""
 
     lower: Callable[[AssertionFields], Lowered]
     own: tuple[str, ...] = ()
-    """Its fields besides those of all types."""
+    """The fields of this type, besides those that all types share."""
     unused: tuple[str, ...] = ()
-    """Fields that are known and have no effect."""
+    """Known fields that have no effect."""
     wrong: tuple[tuple[str, str], ...] = ()
-    """Names that are often written instead of right ones."""
+    """Common misspellings of fields, each with the right name."""
     pass_at: float | None = None
-    """The least value that passes where the grader can give a fraction."""
+    """The lowest score that passes, for graders that can give a fraction."""
     same: tuple[tuple[str, str], ...] = _NAMES
-    """Other names of fields."""
+    """Other names of fields, each with the name that is used here."""
 
     @property
     def field_names(self) -> tuple[str, ...]:
-        """Every field that it may have."""
+        """All fields that the type may have."""
         return (*_COMMON, *self.own, *self.unused)
 
 
 def _read_assertion(row: dict[str, Any], prefix: str, notes: Notes, source: Source) -> Assertion:
-    spelt = row.get("type")
-    plain = spelt.removeprefix(v5.PREFIX) if isinstance(spelt, str) else ""
+    type_name = row.get("type")
+    plain = type_name.removeprefix(v5.PREFIX) if isinstance(type_name, str) else ""
     entry = _BY_SPELLING.get(plain) or _find_own_grader(row, prefix, notes, source)
     if entry is None:
         return Assertion(grader="")
@@ -122,7 +122,7 @@ def _read_assertion(row: dict[str, Any], prefix: str, notes: Notes, source: Sour
     name = fields.named("name")
     weight = fields.limited("weight", NOT_NEGATIVE)
     required, least = _gate(fields)
-    fields.negated = fields.truth("negate", False) or (plain != spelt and plain in _BY_SPELLING)
+    fields.negated = fields.truth("negate", False) or (plain != type_name and plain in _BY_SPELLING)
     for wrong, right in kind.wrong:
         fields.corrected(wrong, right)
     if kind.unused:
@@ -130,7 +130,7 @@ def _read_assertion(row: dict[str, Any], prefix: str, notes: Notes, source: Sour
     grader, params, suffix = kind.lower(fields)
     fields.close()
     if least is None:
-        # A composite with a share to reach says itself when it passes.
+        # A composite with a threshold decides itself when it passes.
         own = grader == "composite" and params["aggregator"].get("type") == "threshold"
         least = None if own else kind.pass_at
     return Assertion(
@@ -140,12 +140,12 @@ def _read_assertion(row: dict[str, Any], prefix: str, notes: Notes, source: Sour
         required=required,
         negated=fields.negated,
         pass_at=least,
-        label=name or (f"{spelt}-{suffix}" if suffix else spelt),
+        label=name or (f"{type_name}-{suffix}" if suffix else type_name),
     )
 
 
 def _gate(fields: AssertionFields) -> tuple[float | None, float | None]:
-    """The gate and the least value that passes, as far as they are given."""
+    """Returns the gate and the lowest passing score, each None if it is not set."""
     least = fields.limited("min_score", GATE)
     least = None if least is None else float(least)
     if "required" not in fields:
@@ -165,33 +165,36 @@ def _gate(fields: AssertionFields) -> tuple[float | None, float | None]:
 def _find_own_grader(
     row: dict[str, Any], prefix: str, notes: Notes, source: Source
 ) -> tuple[_Kind, tuple[str, ...]] | None:
-    """Returns how a type with a grader of the user's own is read; None and an error where there is none."""
+    """Returns the type of a custom grader, or None and an error if there is no such grader."""
     fields = AssertionFields(row, notes, prefix, source, ())
-    spelt = fields.required_text("type")
-    if not spelt:
+    type_name = fields.required_text("type")
+    if not type_name:
         return None
-    kebab = spelt.replace("_", "-")
-    for name in dict.fromkeys((spelt, kebab, spelt.replace("-", "_"))):
+    kebab = type_name.replace("_", "-")
+    for name in dict.fromkeys((type_name, kebab, type_name.replace("-", "_"))):
         try:
             command = source.program(name) if name.replace("-", "").replace("_", "").isalnum() else None
         except UsageError as error:
-            fields.error("unknown-type", "type", f"is {shown(spelt)}. {error}")
+            fields.error("unknown-type", "type", f"is {shown(type_name)}. {error}")
             return None
         if command is not None:
             kind = _Kind(_own_program(command), ("timeout_seconds", "config"), pass_at=PASS_AT, same=())
             return kind, kind.field_names
     if kebab.removeprefix(v5.PREFIX) in v5.REFUSED:
         instead = v5.REFUSED[kebab.removeprefix(v5.PREFIX)]
-        fields.error("not-supported", "type", f"is {spelt!r}, a type of AgentV 5 that is not read. {instead}")
+        fields.error(
+            "not-supported", "type", f"is {type_name!r}, a type of AgentV 5 that is not read. {instead}"
+        )
         return None
     if kebab in OLD_TYPES:
-        fields.error("old-type", "type", f"is {spelt!r}, an old word; write {OLD_TYPES[kebab]!r}.")
+        fields.error("old-type", "type", f"is {type_name!r}, an old word; write {OLD_TYPES[kebab]!r}.")
         return None
     fields.error(
         "unknown-type",
         "type",
-        f"is {shown(spelt)}, which is not known. {suggestion(spelt[:60], TYPES)} "
-        f"A grader of your own goes into a file such as `.proctor/assertions/{repr(spelt[:60])[1:-1]}.py`.",
+        f"is {shown(type_name)}, which is not known. {suggestion(type_name[:60], TYPES)} "
+        "A grader of your own goes into a file such as "
+        f"`.proctor/assertions/{repr(type_name[:60])[1:-1]}.py`.",
     )
     return None
 
@@ -210,7 +213,7 @@ def _own_program(command: Sequence[str]) -> Callable[[AssertionFields], Lowered]
 
 
 def _value(fields: AssertionFields) -> str:
-    """The text in `value`, which must say something."""
+    """Returns the text in `value`; an empty or missing text is an error."""
     if "value" not in fields:
         fields.missing("value", "the text to look for")
         return ""
@@ -354,7 +357,7 @@ _OF_VERSION_5: Final[dict[str, _Kind]] = {
 }
 TYPES: Final = (*_KINDS, *_OF_VERSION_5)
 _BY_SPELLING: Final = {
-    spelt: (kind, kind.field_names)
+    type_name: (kind, kind.field_names)
     for name, kind in (_KINDS | _OF_VERSION_5).items()
-    for spelt in (name, name.replace("-", "_"))
+    for type_name in (name, name.replace("-", "_"))
 }

@@ -1,4 +1,4 @@
-"""AgentV's `composite` to the grader of that name: members under names, and what makes them one score."""
+"""AgentV's `composite` to the grader of that name: named members, and how their scores are combined."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from proctor.protocols import Source
 from proctor.validation import Notes, shown
 
 LowerOne = Callable[[dict[str, Any], str, Notes, Source], Assertion]
-"""Lowers one assertion; takes its row and the beginning of its fields' names in messages."""
+"""Parses one assertion from its row and the prefix of its fields in messages."""
 
 MEMBERS: Final = ("assertions", "assert", "evaluators")
-"""The names under which the members may stand."""
+"""The names that the list of members may have."""
 
 _EXPECTED: Final = "a list of assertions, each with a `name`"
 _OUTSIDE: Final = ("weight",)
@@ -31,7 +31,7 @@ _AGGREGATORS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def composite(fields: AssertionFields, lower_one: LowerOne) -> Lowered:
-    """`composite`: several graders whose scores become one."""
+    """Parses `composite`: several graders combined into one score."""
     spellings = [name for name in MEMBERS if name in fields] or [MEMBERS[0]]
     for name in spellings[1:]:
         fields.take(name)
@@ -65,7 +65,7 @@ def _member(fields: AssertionFields, place: str, row: dict[str, Any], lower_one:
 
 
 def member_row(assertion: Assertion) -> dict[str, Any]:
-    """The assertion of a member as the grader takes it, without what has its default."""
+    """Returns a member's assertion as the grader takes it, without fields at their defaults."""
     row: dict[str, Any] = {"grader": assertion.grader, "params": assertion.params}
     for name in ("required", "negated", "pass_at"):
         value = getattr(assertion, name)
@@ -75,7 +75,7 @@ def member_row(assertion: Assertion) -> dict[str, Any]:
 
 
 def _without(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Returns a copy of the row without some fields; it keeps its line numbers."""
+    """Returns a copy of the row without the named fields; line numbers are preserved."""
     remaining = copy(row)
     for name in names:
         remaining.pop(name, None)
@@ -88,17 +88,17 @@ def _aggregator(fields: AssertionFields, names: list[str]) -> dict[str, Any]:
         fields.missing("aggregator", expected)
         return {}
     row = fields.peek("aggregator")
-    spelt = row.get("type") if isinstance(row, dict) else None
-    kind = _kind(spelt)
+    type_name = row.get("type") if isinstance(row, dict) else None
+    kind = _kind(type_name)
     inner = fields.child("aggregator", _AGGREGATORS.get(kind, ("type",)))
     if inner is None:
         return {}
     if kind not in _AGGREGATORS:
         if kind in OLD_TYPES:
-            inner.error("old-type", "type", f"is {spelt!r}, an old word; write {OLD_TYPES[kind]!r}.")
-        elif isinstance(spelt, str):
+            inner.error("old-type", "type", f"is {type_name!r}, an old word; write {OLD_TYPES[kind]!r}.")
+        elif isinstance(type_name, str):
             inner.error(
-                "unknown-type", "type", f"is {shown(spelt)}. {suggestion(spelt, tuple(_AGGREGATORS))}"
+                "unknown-type", "type", f"is {shown(type_name)}. {suggestion(type_name, tuple(_AGGREGATORS))}"
             )
         else:
             inner.error("missing-field", "type", f"is no text; it must be one of {', '.join(_AGGREGATORS)}.")
@@ -109,9 +109,9 @@ def _aggregator(fields: AssertionFields, names: list[str]) -> dict[str, Any]:
     return aggregator
 
 
-def _kind(spelt: Any) -> str:
-    """A type with hyphens, but for the one that the format writes with an underscore."""
-    kind = spelt.replace("_", "-") if isinstance(spelt, str) else ""
+def _kind(type_name: Any) -> str:
+    """Returns a type spelled with hyphens, except `weighted_average`."""
+    kind = type_name.replace("_", "-") if isinstance(type_name, str) else ""
     return "weighted_average" if kind == "weighted-average" else kind
 
 

@@ -1,4 +1,4 @@
-"""A suite of the dialect agentv from its bytes on: which form it is in, its heading, its cases."""
+"""Reads a suite of the dialect agentv from its bytes: the form, the heading, the cases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from proctor.validation import Notes, kind_of
 
 
 def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
-    """The header, the cases in file order, and every problem where it is met."""
+    """Yields the header, the cases in file order, and each problem where it occurs."""
     shared: Shared | None = None
     if _is_json_lines(source):
         row, notes = _sidecar(source)
@@ -44,7 +44,7 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
 
 
 def _cases(raw: Raw, heading: Heading, shared: Shared | None, source: Source) -> Iterator[Placed | Problem]:
-    """Yields the case of a test, or in version 5 one for each prompt; a problem of several comes once."""
+    """Yields the case of a test; in version 5 one case for each prompt. Repeated problems are marked."""
     if shared is None:
         yield from _case(raw, heading, _notes(raw, source))
         return
@@ -91,7 +91,7 @@ def _yaml(source: Source, notes: Notes) -> dict[str, Any]:
 
 
 def _is_json_lines(source: Source) -> bool:
-    """Whether a file is JSON Lines: by its name, or where that says nothing by its first line."""
+    """Whether a file is JSON Lines, by its name or else by its first line."""
     path = source.path.lower()
     if path.endswith((*YAML, *JSON_LINES)):
         return path.endswith(JSON_LINES)

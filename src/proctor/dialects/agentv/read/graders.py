@@ -1,7 +1,7 @@
-"""AgentV's types that ask a judge, run a program or measure, to graders with their parameters.
+"""AgentV's types that call a judge, run a program or measure, to graders with their parameters.
 
-One function a type; each takes the fields of an assertion that are its own. The table of all types is in
-`agentv_assertions`.
+One function for each type, which takes its own fields of an assertion. The table of all types is in
+`assertions.py`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from proctor.errors import suggestion
 from proctor.yaml12 import plain
 
 Lowered = tuple[str, dict[str, Any], str]
-"""A grader's name, its parameters, and what is added to the type for a name of its own."""
+"""A grader's name, its parameters, and a suffix for the assertion's default name."""
 
 OLD_TYPES: Final = {"code-judge": "code-grader", "llm-judge": "llm-grader"}
-"""Words for types that the format has given up, and what they are called now."""
+"""Types that were renamed, with their new names."""
 
 _TEMPERATURE: Final[Limit] = ("from 0 to 2", lambda value: 0 <= value <= 2)
 _PATH = re.compile(
@@ -43,14 +43,14 @@ VARIABLES: Final = frozenset(
         *("input_text", "output_text", "expected_output_text"),
     }
 )
-"""What a prompt may name; the last is for judges of composites."""
+"""The variables that a prompt may use; the last one is for judges of composites."""
 
 
 # --- judges ------------------------------------------------------------------------------------------------
 
 
 def llm_grader(fields: AssertionFields) -> Lowered:
-    """`llm-grader`: a judge with a prompt; with `rubrics` it is a checklist."""
+    """Parses `llm-grader`: a judge with a prompt; with `rubrics` it is a checklist."""
     if "rubrics" in fields:
         fields.without_effect(("prompt", "config"), "has no effect beside `rubrics`; remove one of them.")
         return rubrics(fields)
@@ -66,7 +66,7 @@ def llm_grader(fields: AssertionFields) -> Lowered:
 
 
 def rubrics(fields: AssertionFields) -> Lowered:
-    """`rubrics`: a checklist in `criteria`; older files have it in `rubrics`."""
+    """Parses `rubrics`: a checklist in `criteria`, or in `rubrics` in older files."""
     name = "criteria" if "criteria" in fields or "rubrics" not in fields else "rubrics"
     if name == "criteria" and "rubrics" in fields:
         fields.take("rubrics")
@@ -86,10 +86,10 @@ def _judged(fields: AssertionFields, params: dict[str, Any]) -> None:
 
 
 def prompt_text(fields: AssertionFields) -> str | None:
-    """The text of `prompt`: that of the file it names, or itself; None where there is none.
+    """Returns the prompt: the text of the file that `prompt` names, or `prompt` itself; None without one.
 
-    `file://` says that it is a file. Anything else on one line is looked for as well, since most suites name
-    their prompts so; what looks like a path and is nowhere is an error and never a prompt.
+    `file://` marks a file. Any other single line is looked up as well, as most suites refer to their prompts
+    that way. What looks like a path and does not exist is an error, never a prompt.
     """
     if isinstance(fields.peek("prompt"), dict):
         fields.take("prompt")
@@ -123,7 +123,7 @@ def prompt_text(fields: AssertionFields) -> str | None:
 
 
 def _check_placeholders(fields: AssertionFields, text: str) -> str:
-    """Returns the text, and warns of each `{{ name }}` in it that nothing fills."""
+    """Returns the text, and warns about each `{{ name }}` in it that has no value."""
     unknown = [name for name in sorted(set(_VARIABLE.findall(text))) if not _is_known(name, fields)]
     if unknown:
         why = suggestion(unknown[0][:60], sorted(VARIABLES))
@@ -134,7 +134,7 @@ def _check_placeholders(fields: AssertionFields, text: str) -> str:
 
 
 def _is_known(name: str, fields: AssertionFields) -> bool:
-    """Whether something may stand for a name; any field of metadata may, as each test has its own."""
+    """Whether a name has a value. Any field of metadata may, as each test has its own."""
     first, _, path = name.partition(".")
     field, config = path.partition(".")[0], fields.peek("config")
     in_config = fields.peek(field) is not None or (isinstance(config, dict) and field in config)
@@ -162,7 +162,7 @@ def _decoded(fields: AssertionFields, name: str, data: bytes) -> str:
 
 
 def code_grader(fields: AssertionFields) -> Lowered:
-    """`code-grader`: a program that reads and writes JSON."""
+    """Parses `code-grader`: a program that reads and writes JSON."""
     if "command" in fields:
         fields.without_effect(("script",), "has no effect beside `command`; remove it.")
     elif "script" in fields:
@@ -177,11 +177,11 @@ def code_grader(fields: AssertionFields) -> Lowered:
 
 
 MAX_CALLS: Final = 50
-"""How often a program may ask a judge where it may and nobody says how often."""
+"""How many times a program may call a judge, unless the suite says otherwise."""
 
 
 def _judge_access(fields: AssertionFields, params: dict[str, Any]) -> None:
-    """`target` of a program: whether it may ask a judge, how often, and which."""
+    """Reads a program's `target` into the parameters: whether it may call a judge, how often, and which."""
     if isinstance(fields.peek("target"), dict):
         inner = fields.child("target", ("max_calls", "judge"))
         assert inner is not None
@@ -199,7 +199,7 @@ def _judge_access(fields: AssertionFields, params: dict[str, Any]) -> None:
 
 
 def program(fields: AssertionFields, *names: str) -> dict[str, Any]:
-    """A program's command, folder and time limit; the command may stand under one of the names instead."""
+    """Returns a program's command, folder and time limit; `names` are other names of `command`."""
     name = next((spelling for spelling in names if spelling in fields), "command")
     params: dict[str, Any] = {"command": _command(fields, name)}
     cwd = fields.named("cwd")
@@ -210,7 +210,7 @@ def program(fields: AssertionFields, *names: str) -> dict[str, Any]:
 
 
 def timed(fields: AssertionFields, params: dict[str, Any]) -> None:
-    """The time limit of a program, where there is one."""
+    """Adds a program's time limit to the parameters, if it has one."""
     timeout = fields.limited("timeout_seconds", POSITIVE)
     if timeout is not None:
         params["timeout_s"] = float(timeout)
@@ -239,7 +239,7 @@ _CALL: Final = ("tool", "args", "args_match", "max_duration_ms")
 
 
 def tool_trajectory(fields: AssertionFields) -> Lowered:
-    """`tool-trajectory`: which tools were called."""
+    """Parses `tool-trajectory`: which tools were called."""
     mode = fields.choice("mode", _MODES)
     params: dict[str, Any] = {"mode": mode}
     if not fields.truth("partial_credit", True):
@@ -299,7 +299,7 @@ def _args_match(fields: AssertionFields, params: dict[str, Any]) -> None:
 
 
 def skill_trigger(fields: AssertionFields) -> Lowered:
-    """`skill-trigger`: whether a skill was used."""
+    """Parses `skill-trigger`: whether a skill was used."""
     skill = fields.required_text("skill")
     params: dict[str, Any] = {"skill": skill}
     if not fields.truth("should_trigger", True):
@@ -314,7 +314,7 @@ _KINDS_OF_MATCH: Final = ("exact", "numeric_tolerance", "date")
 
 
 def field_accuracy(fields: AssertionFields) -> Lowered:
-    """`field-accuracy`: fields of a JSON answer against those of the expected output."""
+    """Parses `field-accuracy`: fields of a JSON answer against those of the expected output."""
     expected = "a list of objects with `path` and `match`"
     params: dict[str, Any] = {
         "fields": [_field(entry) for entry in fields.children("fields", expected, _FIELD)]
@@ -348,12 +348,12 @@ def _field(fields: AssertionFields) -> dict[str, Any]:
 
 
 def latency(fields: AssertionFields) -> Lowered:
-    """`latency`: a maximum number of milliseconds."""
+    """Parses `latency`: a maximum number of milliseconds."""
     return "latency", {"threshold_ms": _required_limit(fields, "threshold", "a number of milliseconds")}, ""
 
 
 def cost(fields: AssertionFields) -> Lowered:
-    """`cost`: a maximum cost in US dollars."""
+    """Parses `cost`: a maximum cost in US dollars."""
     return "cost", {"budget_usd": _required_limit(fields, "budget", "an amount in US dollars")}, ""
 
 
@@ -372,17 +372,17 @@ METRICS: Final[dict[str, Limit | None]] = {
     "max_duration_ms": NOT_NEGATIVE,
     "target_exploration_ratio": SHARE,
 }
-"""The limits of execution-metrics; None for a whole number."""
+"""The limits of execution-metrics; None means a whole number."""
 
 
 def token_usage(fields: AssertionFields) -> Lowered:
-    """`token-usage`: a limit on tokens; the total is that of input, output and cached ones."""
+    """Parses `token-usage`: a limit on tokens; the total counts input, output and cached tokens."""
     params = _limits(fields, dict.fromkeys(TOKENS))
     return "token_usage", params | ({"add_cached": True} if "max_total" in params else {}), ""
 
 
 def execution_metrics(fields: AssertionFields) -> Lowered:
-    """`execution-metrics`: several limits at once."""
+    """Parses `execution-metrics`: several limits at once."""
     params = _limits(fields, METRICS)
     tolerance = fields.limited("exploration_tolerance", SHARE)
     if tolerance is not None:

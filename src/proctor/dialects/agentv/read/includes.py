@@ -1,4 +1,4 @@
-"""A list of assertions with each `include` replaced by the assertions of the file that it names."""
+"""Replaces each `include` in a list of assertions by the assertions of the file that it names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from proctor.validation import Notes, kind_of, shown
 from proctor.yaml12 import BadYaml, load
 
 MAX_DEPTH: Final = 3
-"""Files that include one another in a row."""
+"""How many files may include each other in a chain."""
 
 _FOLDERS: Final = (".proctor/templates", ".agentv/templates")
 _ENDINGS: Final = (".yaml", ".yml")
@@ -23,23 +23,23 @@ _FIELDS: Final = (*_LISTS, "name", "description", "$schema")
 
 
 class Item(NamedTuple):
-    """An object or a text of a list of assertions, and where it stands."""
+    """An object or a text in a list of assertions, with its position."""
 
     raw: Any
     place: str
     notes: Notes
     line: int | None
     source: Source
-    """The suite, with files looked for beside the file that the item stands in first."""
+    """The suite; files are looked for beside the file with the item first."""
 
 
 def flat(items: Any, field: str, notes: Notes, source: Source, chain: tuple[str, ...] = ()) -> Iterator[Item]:
-    """Yields the objects and texts of a list, with those of included files; anything else is an error.
+    """Yields the objects and texts of a list and of the files it includes; anything else is an error.
 
     Args:
         items: the list as it was read.
         field: its name in messages.
-        notes: where problems go; those of an included file stand at its lines.
+        notes: takes the problems; those of an included file have its lines.
         source: finds the files.
         chain: the files that led here.
     """
@@ -117,7 +117,7 @@ def _of_file(file: Found, fields: AssertionFields, chain: tuple[str, ...]) -> It
             notes.error(
                 "not-an-object", f"The file is {kind_of(content)}; it must be an object with `assertions`."
             )
-    # What was found while the items were lowered came in between, so this is told last.
+    # Parsing the items may have noted errors in between, so this comes last.
     outer.failed = outer.failed or notes.failed
 
 
@@ -138,5 +138,5 @@ def _is_path(name: str) -> bool:
 
 @lru_cache(maxsize=32)
 def _parse(data: bytes) -> Any:
-    """The content of a file that many tests may include; not to be changed."""
+    """Parses a file that many tests may include. The result is cached: do not change it."""
     return load(data.decode("utf-8-sig"))

@@ -1,7 +1,7 @@
 """`input`, `input_files` and `expected_output` of the dialect agentv to messages and expected values.
 
-A text, an object, or a list of messages; the content of a message is a text, an object or a list of blocks,
-which are texts, files and images. Files are read in here, so that a case holds all that is sent.
+An input is a text, an object or a list of messages; the content of a message is a text, an object or a list
+of blocks: texts, files and images. Files are read here, so that a case holds everything that is sent.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Parts = tuple[str | Attachment, ...]
 def input_of(
     fields: Fields, name: str, source: Source, files: Sequence[Attachment] = ()
 ) -> tuple[Message, ...]:
-    """The messages of an input, which must be there; empty and an error where it is not one.
+    """Returns the messages of a required input; an empty tuple and an error if it has none.
 
     Args:
         fields: the object that has it.
-        name: the field it stands under.
+        name: the name of the field.
         source: finds the files.
-        files: what goes before a text; an error beside anything else.
+        files: go before a text; an error with anything else.
     """
     value: Any = fields.take(name)
     text = _text(value, fields, name)
@@ -67,7 +67,7 @@ def input_of(
 
 
 def files_of(fields: Fields, name: str, source: Source) -> tuple[Attachment, ...]:
-    """The files of `input_files`; one that is missing is an error."""
+    """Returns the files of `input_files`; a missing file is an error."""
     attachments = [
         attached("file", path, fields.notes, field, fields.line_of(field), source)
         for place, path in enumerate(texts_of(fields, name))
@@ -107,7 +107,7 @@ def _message(row: dict[str, Any], place: str, notes: Notes, source: Source) -> M
 
 
 def _around(fields: Fields, place: str) -> tuple[str, str | None, list[dict[str, Any]]]:
-    """Role, name and tool calls of a message."""
+    """Returns the role, name and tool calls of a message."""
     fields.forgive_null("name", "content", "tool_calls")
     role = fields.choice("role", ROLES)
     name = fields.text("name")
@@ -128,7 +128,7 @@ def _around(fields: Fields, place: str) -> tuple[str, str | None, list[dict[str,
 
 
 def _call(fields: Fields) -> dict[str, Any]:
-    """One tool call as plain data, checked."""
+    """Returns one checked tool call as plain data."""
     fields.forgive_null(*fields.names())
     call: dict[str, Any] = {"tool": fields.required_text("tool")}
     if "input" in fields:
@@ -192,7 +192,7 @@ def _block(fields: Fields, source: Source) -> str | Attachment | None:
 def attached(
     kind: Literal["file", "image"], path: str, notes: Notes, field: str, line: int | None, source: Source
 ) -> Attachment | None:
-    """A file that is sent along, with its content; None and an error where it is missing."""
+    """Reads a file that is sent with a message. Returns None and notes an error if it is missing."""
     path = str(resolved(path, source, notes, field))
     ending = file_name(path).suffix.lower()
     if kind == "image" and ending not in IMAGES:
@@ -217,12 +217,12 @@ def _join_texts(parts: Parts) -> str:
 
 
 def pretty(value: Any) -> str:
-    """An object or a list as the text that is sent: JSON with two spaces a level."""
+    """Returns an object or a list as the text that is sent: JSON indented by two spaces."""
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _text(value: Any, fields: Fields, name: str) -> str | None:
-    """A text as it is, a number or a truth value as JSON writes it, and None for anything else."""
+    """Returns a text as it is, a number or boolean as JSON, and None for anything else."""
     if isinstance(value, str):
         return value
     if not isinstance(value, bool | int | float):
@@ -238,10 +238,10 @@ def _text(value: Any, fields: Fields, name: str) -> str | None:
 
 
 def expected_of(fields: Fields, name: str, source: Source) -> Any:
-    """What an answer is compared with; the field must be there.
+    """Returns the expected output of a required field.
 
-    A text, or the object or list that is the content of one assistant message; several messages, or one with
-    tool calls, are a list of objects with `role`, `content` and perhaps `name` and `tool_calls`.
+    It is a text, or the object or list in a single assistant message. Several messages, or one with tool
+    calls, are a list of objects with `role`, `content` and optionally `name` and `tool_calls`.
     """
     value: Any = fields.take(name)
     text = _text(value, fields, name)
@@ -288,7 +288,7 @@ def _expected_message(row: dict[str, Any], place: str, notes: Notes, source: Sou
 
 
 def _structured(content: list[Any], fields: Fields, source: Source) -> Any:
-    """A list that is the expected content itself, or the text of the blocks that it is made of."""
+    """Returns the list itself, or the text of its blocks if it is a list of blocks."""
     if not all(
         isinstance(block, dict) and block.get("type") in BLOCKS and "value" in block for block in content
     ):

@@ -1,7 +1,7 @@
 """AgentV's rubrics to the items of grader `rubrics`: texts, weighted items, and ranges of points.
 
-A text is an object with that outcome and nothing else: it counts 1, and what is required says so. Which judge
-answers, and how its answer counts, is the grader's business.
+A text is short for an object with that outcome, so it has weight 1 and is not required. The grader decides
+which judge answers, and how its answer counts.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from proctor.protocols import Source
 from proctor.validation import Notes, kind_of, shown
 
 PASS_AT: Final = 0.8
-"""The least value that passes, for whatever can give a fraction, unless `min_score` says otherwise."""
+"""The lowest score that passes, for graders that can give a fraction, unless `min_score` is set."""
 POINTS: Final = 10
-"""The most points of an item with ranges."""
+"""The highest number of points of an item with ranges."""
 
 _OPERATORS: Final = ("correctness", "contradiction")
-"""What an item asks of the answer; the first is the default."""
+"""How an item compares the answer; the first is the default."""
 
 _EXPECTED: Final = "a list of texts or of objects with `outcome`"
 _ITEM: Final = (
@@ -39,30 +39,30 @@ _RANGES_WANTED: Final = "a list of objects with `score_range` and `outcome`, or 
 
 
 def lower_rubrics(items: Any, field: str, notes: Notes, source: Source) -> tuple[Assertion, ...]:
-    """A test's own `rubrics` to the one assertion that they stand for.
+    """Parses a test's own `rubrics` into one assertion.
 
     Args:
         items: the value of the field, as it was read.
         field: its name in messages.
-        notes: where problems go.
-        source: what `${{ NAME }}` may name.
+        notes: takes the problems.
+        source: the variables for `${{ NAME }}`.
     """
     outer = AssertionFields({field: items}, notes, "", source, ())
     return (of_items(rubric_items(outer, field)),)
 
 
 def of_items(items: list[dict[str, Any]]) -> Assertion:
-    """Items of a rubric to an assertion with every default."""
+    """Returns an assertion with these rubric items and every other field at its default."""
     return Assertion(grader="rubrics", params={"items": items}, pass_at=PASS_AT, label="rubrics")
 
 
 def text_item(number: int, outcome: str) -> dict[str, Any]:
-    """The item that a text stands for; `number` counts from 1."""
+    """Returns the rubric item for a text; `number` counts from 1."""
     return {"id": f"rubric-{number}", "outcome": outcome}
 
 
 def rubric_items(fields: AssertionFields, name: str) -> list[dict[str, Any]]:
-    """The items in the field `name`, as grader `rubrics` takes them."""
+    """Returns the items of a field, as the grader `rubrics` takes them."""
     items: list[dict[str, Any]] = []
     for number, (place, row) in enumerate(fields.rows(name, _EXPECTED), 1):
         if isinstance(row, str):
@@ -95,7 +95,7 @@ def _check_ids(fields: AssertionFields, name: str, items: Iterable[dict[str, Any
 
 
 def _item(fields: AssertionFields, number: int) -> dict[str, Any]:
-    """One item that is an object; what has its default is left out."""
+    """Parses an item that is an object; fields at their defaults are left out."""
     item: dict[str, Any] = {"id": fields.named("id") or f"rubric-{number}"}
     ranged = "score_ranges" in fields
     outcome = fields.named("outcome") if ranged else fields.required_text("outcome")
@@ -118,7 +118,7 @@ def _item(fields: AssertionFields, number: int) -> dict[str, Any]:
 
 
 def _least(fields: AssertionFields) -> float | None:
-    """The gate of an item; `required_min_score` is its older spelling in points."""
+    """Returns an item's minimum score; `required_min_score` is its older spelling, in points."""
     least = fields.limited("min_score", GATE)
     if "required_min_score" not in fields:
         return least
@@ -153,7 +153,7 @@ def _ranges(fields: AssertionFields) -> list[dict[str, Any]]:
 
 
 def _from_pair(fields: AssertionFields) -> dict[str, Any] | None:
-    """`{score_range: [low, high], outcome}`."""
+    """Parses `{score_range: [low, high], outcome}`."""
     pair = fields.take("score_range")
     outcome = fields.required_text("outcome")
     fields.close()
@@ -173,7 +173,7 @@ def _from_pair(fields: AssertionFields) -> dict[str, Any] | None:
 
 
 def _from_bounds(fields: AssertionFields, bounds: dict[str, Any]) -> list[dict[str, Any] | None]:
-    """`{0: …, 5: …}`: each range goes up to where the next begins."""
+    """Parses `{0: …, 5: …}`; each range ends where the next one begins."""
     names = [str(points) for points in range(POINTS + 1)]
     inner = AssertionFields(bounds, fields.notes, fields.place("score_ranges."), fields.source, names)
     lows = [points for points in range(POINTS + 1) if str(points) in inner]
@@ -190,7 +190,7 @@ def _from_bounds(fields: AssertionFields, bounds: dict[str, Any]) -> list[dict[s
 
 
 def _check_cover(fields: AssertionFields, ranges: list[dict[str, Any]]) -> None:
-    """Notes the first number of points that no range has, or that two have."""
+    """Notes the first number of points that no range covers, or that two ranges cover."""
     nexts = 0
     for score_range in sorted(ranges, key=lambda score_range: (score_range["low"], score_range["high"])):
         if score_range["low"] < nexts:

@@ -1,4 +1,4 @@
-"""What a suite of the dialect agentv says above its tests: its header, and what it gives to each test."""
+"""The fields of an agentv suite above its tests: its header, and what it gives to each test."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ STRATEGIES: Final[dict[str, Literal["each", "any", "mean", "lower_bound"]]] = {
 }
 MOST_WORKERS: Final = 50
 THRESHOLD: Final = 0.8
-"""The weighted mean that passes unless the suite says otherwise."""
+"""The weighted mean that a test must reach, unless the suite says otherwise."""
 
 _STEERING: Final = ("name", "version", "category", "tags", "target", "execution")
 
@@ -55,14 +55,14 @@ class Heading(Struct, frozen=True, kw_only=True):
     suite: Suite
     common: Common
     tests: Any
-    """The tests as they are written, or where they are."""
+    """The tests as written, or the path of a file or folder with them."""
     field: str
-    """The name under which they stand."""
+    """The name of the field with the tests."""
     line: int
 
 
 def heading_of(row: dict[str, Any], source: Source, notes: Notes) -> Heading:
-    """Reads a suite without its tests; what is wrong goes to `notes`."""
+    """Parses a suite without its tests; problems go to `notes`."""
     fields = Fields(resolved_row(row, _STEERING, source, notes), notes)
     fields.forgive_null(*fields.names())
     tests = named(fields, *TESTS)
@@ -79,19 +79,19 @@ def heading_of(row: dict[str, Any], source: Source, notes: Notes) -> Heading:
     fields.finish((*SUITE, *WITHOUT_EFFECT))
     above = {name: value for name, value in row.items() if name != tests}
     if notes.failed and common.assertions:
-        # What is wrong with them is noted here, once and not for every test: a valid one stands in.
+        # Their errors are noted here once instead of for every test, so a valid one replaces them.
         common = replace(common, assertions=(DEFAULT,))
     common = replace(common, unset=_unset(common, above, getattr(row, "lines", {}), source, notes))
     return Heading(suite=suite, common=common, tests=tests_value, field=tests, line=line)
 
 
 def suite_name(path: str) -> str:
-    """The name of a suite that has none: its file's without what it ends in."""
+    """Returns the default name of a suite: its file name without the ending."""
     return file_name(path).stem.removesuffix(".eval") or "suite"
 
 
 def _object(fields: Fields, name: str, prefix: str) -> Fields:
-    """The fields of an object inside, without its nulls; those of an empty one where it is absent."""
+    """Returns the fields of a nested object without nulls; no fields if it is absent."""
     value: Any = fields.take(name)
     if value is not None and not isinstance(value, dict):
         fields.wrong(name, value, "an object")
@@ -177,7 +177,7 @@ def _with_trials(
 def _unset(
     common: Common, above: dict[str, Any], lines: dict[str, int], source: Source, notes: Notes
 ) -> frozenset[str]:
-    """The environment variables that the suite names for its tests and that are not set; each an error."""
+    """Returns the environment variables that the suite uses and that are not set; each is an error."""
     inherited = (common.messages, common.assertions, common.metadata, common.workspace)
     missing = [name for name in names_in(inherited) if name not in source.environ]
     for name in missing:

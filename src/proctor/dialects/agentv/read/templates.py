@@ -1,4 +1,4 @@
-"""`{{ name }}` in the texts of a test, which stands for the value of one of its `vars`."""
+"""Fills in `{{ name }}` in the texts of a test by the values of its `vars`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Final
 from proctor.yaml12 import rewritten
 
 VARIABLE: Final = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*\}\}")
-"""A name in braces; its group is the name, with dots for what is inside a value."""
+"""A name in double braces, with dots for nested values; the group is the name."""
 
 
 def filled(value: Any, variables: dict[str, Any], keep: Collection[str] = ()) -> Any:
-    """A value with every `{{name}}` replaced; a text that is one alone becomes the variable's value."""
+    """Replaces every `{{name}}`; a text that is a single placeholder becomes the variable's value."""
 
     def fill(text: str, _name: str) -> Any:
         alone = VARIABLE.fullmatch(text.strip())
@@ -27,18 +27,18 @@ def filled(value: Any, variables: dict[str, Any], keep: Collection[str] = ()) ->
 
 
 def text_filled(text: str, variables: dict[str, Any]) -> str:
-    """A text with every `{{name}}` replaced; a value that is no text is written as JSON."""
+    """Replaces every `{{name}}` in a text; values other than texts are written as JSON."""
     return VARIABLE.sub(lambda match: _as_text(value_of(variables, match[1]), match[0]), text)
 
 
 def missing_in(texts: Iterable[str], variables: dict[str, Any]) -> list[str]:
-    """The names in some texts that have no value, each once."""
+    """Returns the names in the texts that have no value, each once."""
     names = dict.fromkeys(name for text in texts for name in VARIABLE.findall(text))
     return [name for name in names if value_of(variables, name) is None]
 
 
 def value_of(variables: dict[str, Any], path: str) -> Any:
-    """What a name such as `a.b` stands for; None where nothing does."""
+    """Returns the value of a name such as `a.b`; None if it has none."""
     value: Any = variables
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None

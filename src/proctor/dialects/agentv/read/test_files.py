@@ -1,7 +1,7 @@
-"""Where the tests of a suite of the dialect agentv stand, to their raw objects.
+"""Finds the tests of an agentv suite and returns their raw objects.
 
-In the suite itself, or in other files that it names: YAML, JSON Lines, every file that a glob matches, or a
-folder in which each folder with a `case.yaml` is one test. A line of a JSON Lines suite is a test as well.
+They are in the suite itself, or in other files that it refers to: YAML, JSON Lines, files that match a glob,
+or a folder in which each subfolder with a `case.yaml` is one test. A line of a JSON Lines suite is a test.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Raw(Struct, frozen=True, kw_only=True):
     row: dict[str, Any]
     line: int
     path: str | None = None
-    """Its file as the user would write it; None for the suite's own."""
+    """The test's file as the user would write it; None for the suite's own file."""
     source: Source
-    """The suite, with files looked for beside the test's own first."""
+    """The suite; files are looked for beside the test's own file first."""
 
 
 def tests_of(value: Any, field: str, line: int, source: Source) -> Iterator[Raw | Problem]:
-    """The tests that a suite lists or names, in order, and a problem for each thing that is none."""
+    """Yields the tests that a suite lists or refers to, in order, and a problem for anything else."""
     if isinstance(value, str):
         yield from _read_named_file(value.removeprefix(_SCHEME), field, line, source)
     elif isinstance(value, list):
@@ -58,7 +58,7 @@ def tests_of(value: Any, field: str, line: int, source: Source) -> Iterator[Raw 
 def json_lines(
     lines: Iterable[bytes], path: str, source: Source, shown_as: str | None = None
 ) -> Iterator[Raw | Problem]:
-    """Each line of a JSON Lines file as a test."""
+    """Yields each line of a JSON Lines file as a test."""
     for item in rows(lines, path):
         if isinstance(item, Problem):
             yield item
@@ -80,7 +80,7 @@ def _item(item: Any, field: str, line: int, source: Source) -> Iterator[Raw | Pr
 
 
 def _read_named_file(path: str, field: str, line: int, source: Source) -> Iterator[Raw | Problem]:
-    """The tests of what a path stands for: a file, a glob or a folder."""
+    """Yields the tests of a file, a glob or a folder."""
     notes = Notes(source.path, line, of_case=True)
     path = str(resolved(path, source, notes, field))
     yield from notes.problems
@@ -104,7 +104,7 @@ def _read_named_file(path: str, field: str, line: int, source: Source) -> Iterat
 
 
 def _read_matching_file(path: str, field: str, line: int, source: Source) -> Iterator[Raw | Problem]:
-    """The tests of a file that a glob or a folder stands for."""
+    """Yields the tests of a file that a glob or a folder matched."""
     file = source.find(path)
     if file is not None:
         yield from _file(file, source)
@@ -132,8 +132,8 @@ def _file(file: Found, source: Source) -> Iterator[Raw | Problem]:
     if notes.failed:
         return
     if not isinstance(tests, list) or not tests:
-        found_there = kind_of(tests) if tests else "empty"
-        message = f"The file is {found_there} and has no tests; write a list of tests."
+        actual = kind_of(tests) if tests else "empty"
+        message = f"The file is {actual} and has no tests; write a list of tests."
         yield _problem("no-tests", message, path, 1)
         return
     lines = getattr(tests, "lines", [1] * len(tests))
@@ -149,7 +149,7 @@ def _file(file: Found, source: Source) -> Iterator[Raw | Problem]:
 
 
 def _folder(path: str, field: str, line: int, source: Source) -> Iterator[Raw | Problem]:
-    """A test from each folder inside that has a `case.yaml`; its id is the folder's name if it has none."""
+    """Yields a test for each subfolder with a `case.yaml`; the default id is the folder's name."""
     expand = source.expand
     files = {folder_of(file): file for ending in reversed(YAML) for file in expand(f"{path}/*/case{ending}")}
     if not files:

@@ -1,4 +1,4 @@
-"""One test of the dialect agentv to a case: what the test says, and what its suite gives to every test."""
+"""Parses one test of the dialect agentv into a case, with what its suite gives to every test."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Common(Struct, frozen=True, kw_only=True):
 
     raw_input: Any = None
     messages: tuple[Message, ...] = ()
-    """Put before a test's own."""
+    """Sent before a test's own messages."""
     files: tuple[Attachment, ...] = ()
     assertions: tuple[Assertion, ...] = ()
-    """Put behind a test's own."""
+    """Added after a test's own assertions."""
     metadata: dict[str, Any] = {}
     tags: tuple[str, ...] = ()
     category: str | None = None
@@ -60,24 +60,24 @@ class Common(Struct, frozen=True, kw_only=True):
     workspace: Workspace | None = None
     repeats: int | None = None
     asks_for_criteria: bool = True
-    """Whether a test without `criteria` is doubtful; where texts are assertions it is not."""
+    """Whether to warn about a test without `criteria`."""
     unset: frozenset[str] = frozenset()
-    """Unset environment variables that the suite itself names; a problem names them already."""
+    """Environment variables that the suite uses and that are not set; already reported."""
 
 
 class _Execution(Struct, frozen=True, kw_only=True):
-    """How one test is to be run."""
+    """How one test is run."""
 
     target: str | None = None
     only_targets: tuple[str, ...] = ()
     skip_defaults: bool = False
     pass_rule: PassRule | None = None
     fields: Fields | None = None
-    """What is left of it, which may have an old place of assertions."""
+    """The remaining fields, which may hold assertions in their old place."""
 
 
 def case_of(raw: Raw, common: Common, notes: Notes) -> Case:
-    """The case of one test; it stands when `notes` has no error."""
+    """Returns the case of one test. It is valid if `notes` has no error."""
     source = raw.source
     fields, common = _open_test(raw, common, notes)
     execution = _execution(fields)
@@ -118,7 +118,7 @@ def case_of(raw: Raw, common: Common, notes: Notes) -> Case:
 
 
 def _open_test(raw: Raw, common: Common, notes: Notes) -> tuple[Fields, Common]:
-    """The fields of a test with its `vars` filled in, its id in `notes`, and what its suite gives it."""
+    """Returns the fields of a test with `vars` filled in, and what the suite gives to it; sets its id."""
     row = resolved_row(raw.row, _STEERING, raw.source, notes)
     variables: Any = row.get("vars")
     if isinstance(variables, dict):
@@ -149,7 +149,7 @@ def _messages(fields: Fields, common: Common, execution: _Execution, source: Sou
 
 
 def _templated(row: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-    """The test with `{{name}}` replaced by the values of its `vars`; an unknown name stays as it is."""
+    """Replaces `{{name}}` in a test by the values of its `vars`; unknown names stay."""
     filled_row = like(row)
     filled_row.update(row)
     filled_row.update({name: filled(row[name], variables) for name in _TEMPLATED if name in row})
@@ -185,7 +185,7 @@ def _execution(fields: Fields) -> _Execution:
 
 
 def rule_of(execution: Fields) -> PassRule | None:
-    """The pass rule that a `threshold` stands for, if it is there."""
+    """Returns the pass rule for a `threshold`, or None if there is none."""
     threshold = execution.number("threshold")
     if threshold is None:
         return None
@@ -197,7 +197,7 @@ def rule_of(execution: Fields) -> PassRule | None:
 def _judging(
     fields: Fields, common: Common, execution: _Execution, source: Source
 ) -> tuple[str | None, Any, tuple[Assertion, ...]]:
-    """Criteria, expected output and assertions: a test's rubrics, its list, then its suite's."""
+    """Returns criteria, expected output and assertions: the test's rubrics and list, then the suite's."""
     name = named(fields, "criteria", *OLD_NAMES["criteria"])
     line = fields.line_of(name)
     text = fields.text(name)
@@ -220,7 +220,7 @@ def _judging(
 
 
 def assertions_of(fields: Fields, execution: Fields | None, source: Source) -> tuple[Assertion, ...]:
-    """The list of assertions of a suite or a test, under whichever name it stands."""
+    """Returns the assertions of a suite or a test, under any of their names."""
     name = named(fields, "assertions", *OLD_NAMES["assertions"])
     if execution is not None and "evaluators" in execution:
         value = execution.take("evaluators")
@@ -243,7 +243,7 @@ def _read_assertions(value: Any, name: str, fields: Fields, source: Source) -> t
 def _warn_about_criteria(
     notes: Notes, criteria: str | None, assertions: tuple[Assertion, ...], line: int | None, common: Common
 ) -> None:
-    """Warns of criteria that are missing, or that nothing will read."""
+    """Warns about criteria that are missing, or that no grader reads."""
     if criteria is None and not common.asks_for_criteria:
         return
     if criteria is None:
@@ -252,7 +252,7 @@ def _warn_about_criteria(
         )
         notes.warn("missing-criteria", message, "criteria", line=line)
     elif assertions and not reads_criteria(assertions):
-        # Not by `warn`, which would put the test's name before the words that the format prescribes.
+        # Not by `warn`, which would put the test's name before the text that the format prescribes.
         notes.problems.append(
             Problem(
                 level="warning",
@@ -273,18 +273,18 @@ def _warn_about_criteria(
 
 def _metadata(fields: Fields, common: Common) -> dict[str, Any]:
     own: Any = fields.take("metadata")
-    silenced: Any = fields.take("lint")
+    lint: Any = fields.take("lint")
     if own is not None and not isinstance(own, dict):
         fields.wrong("metadata", own, "an object")
         own = None
-    if own is None and silenced is None:
+    if own is None and lint is None:
         return common.metadata
     metadata = joined(common.metadata, plain(own or {}))
-    return metadata if silenced is None else {**metadata, "lint": plain(silenced)}
+    return metadata if lint is None else {**metadata, "lint": plain(lint)}
 
 
 def joined(outer: dict[str, Any], inner: dict[str, Any]) -> dict[str, Any]:
-    """Merges two objects: lists without repetition, objects field by field, else the inner value."""
+    """Merges two objects: lists without duplicates, objects by field; else the inner value wins."""
     merged = dict(outer)
     for name, value in inner.items():
         base = merged.get(name)
@@ -306,10 +306,10 @@ def _tags(common: Common, metadata: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _with_variables(case: Case, raw: Raw, common: Common, notes: Notes) -> Case:
-    """The case with the names of the environment variables in it, each of which must be set."""
-    if b"${{" not in encode(case):  # looking into every text one by one takes ten times as long
+    """Adds the names of the environment variables in a case, each of which must be set."""
+    if b"${{" not in encode(case):  # searching every text one by one takes ten times as long
         return case
-    names = names_in(replace(case, notes={}))  # what those say is read by nobody
+    names = names_in(replace(case, notes={}))  # notes have no effect
     reported_fields = {problem.field for problem in notes.problems if problem.code == "unset-variable"}
     for name in names:
         field, line = place_of(raw.row, name) or ("assertions", None)

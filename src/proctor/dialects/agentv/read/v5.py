@@ -1,7 +1,7 @@
-"""A suite of AgentV 5 to the fields of AgentV 4 that say the same, which the other files of the dialect read.
+"""Translates a suite of AgentV 5 to AgentV 4, which the other modules of the dialect read.
 
-Version 5 has prompts above the tests, fills them in with the `vars` of each, and has what was in `execution`
-beside them. A field that means what nothing here does is an error that names the version.
+Version 5 has prompts above the tests, fills them in with the `vars` of each test, and has the fields of
+`execution` beside them. A field that is not supported here is an error that names the version.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MARKS: Final = (
     *("env", "timeout_seconds", "experiment", "graders", "derived_metrics", "output_path"),
     "nunjucks_filters",
 )
-"""Fields above the tests that AgentV has since version 5."""
+"""Suite fields that only version 5 and later have."""
 _NAME_TARGET: Final = "Name who is asked with --target or in `target`."
 _SUITE: Final = {
     "environment": "Write `workspace` with `template` or `path`, and `hooks` for what is run before.",
@@ -32,7 +32,7 @@ _SUITE: Final = {
     "env": "Export the variables before the run.",
     "nunjucks_filters": "Write the values as they are to be sent.",
 }
-"""Fields of a suite that are not read, and what to write instead."""
+"""Fields of a suite that are not supported, each with what to write instead."""
 _TEST: Final = {
     "prompts": "Write a file for each prompt that only some of the tests are for.",
     **dict.fromkeys(("provider", "providers"), _NAME_TARGET),
@@ -41,7 +41,7 @@ _TEST: Final = {
     "assert_scoring_function": "Give the assertions weights.",
     "environment": _SUITE["environment"],
 }
-"""The same of a test, or of `default_test`."""
+"""The same for a test and for `default_test`."""
 _DEFAULT_TEST: Final = ("vars", "assert", "threshold", "metadata", "description")
 _TRANSLATED: Final = ("prompts", "default_test", "evaluate_options", "threshold", "assert", "targets")
 _OPTIONS: Final = ("budget_usd", "max_concurrency", "repeat", "cache")
@@ -55,20 +55,20 @@ _RUN: Final = {
 _STRATEGIES: Final = ("pass_any", "pass_all", "mean", "confidence_interval")
 _SCOPES: Final = {"suite": "shared", "attempt": "per_test"}
 _NOT_FILLED: Final = frozenset(("type", "prompt", "command", "config", "cwd", "target"))
-"""Fields of an assertion that a test's `vars` do not reach."""
+"""Fields of an assertion in which a test's `vars` are not filled in."""
 
 
 class Shared(Struct, frozen=True, kw_only=True):
-    """What a suite of version 5 gives to each of its tests."""
+    """What a version 5 suite gives to each of its tests."""
 
     prompts: tuple[Prompt, ...]
     variables: dict[str, Any] = {}
     assertions: list[Any] = []
-    """Those that name variables, so that each test has its own."""
+    """Assertions that use variables, so that each test has its own."""
 
 
 def is_version_5(row: Mapping[str, Any]) -> bool:
-    """Whether a suite is of AgentV 5, by a field that earlier versions do not have."""
+    """Whether a suite is written for AgentV 5, by a field that earlier versions do not have."""
     return any(name in row for name in MARKS)
 
 
@@ -76,7 +76,7 @@ def is_version_5(row: Mapping[str, Any]) -> bool:
 
 
 def heading(row: dict[str, Any], source: Source, notes: Notes) -> tuple[dict[str, Any], Shared]:
-    """What stands above the tests as version 4 has it, and what its tests get."""
+    """Translates the suite fields to version 4. Returns them and what the tests get."""
     row = rewritten(row, _with_references, ("tests",))
     _note_refused(row, _SUITE, notes)
     suite_row = _without(row, (*_TRANSLATED, *_SUITE))
@@ -107,7 +107,7 @@ def heading(row: dict[str, Any], source: Source, notes: Notes) -> tuple[dict[str
 
 
 def _default_test(row: dict[str, Any], source: Source, notes: Notes) -> dict[str, Any]:
-    """What `default_test` says, in place or in a file; only what has the right form."""
+    """Reads `default_test`, inline or from a file; only fields of the right type are returned."""
     value: Any = row.get("default_test")
     line = _line(row, "default_test")
     if isinstance(value, str) and value.strip().startswith("file://"):
@@ -139,7 +139,7 @@ def _default_test(row: dict[str, Any], source: Source, notes: Notes) -> dict[str
 
 
 def _execution(row: dict[str, Any], default: dict[str, Any], notes: Notes) -> dict[str, Any]:
-    """Returns `execution` of version 4: the target, the repeats and the threshold."""
+    """Returns the `execution` of version 4: target, repeats and threshold."""
     execution = Map(_line(row, "evaluate_options") or notes.line)
     for name in ("threshold", "targets"):
         if name in row:
@@ -189,7 +189,7 @@ def _with_options(execution: Map, row: dict[str, Any], notes: Notes) -> Map:
 
 
 def _trials(fields: Fields, value: Any) -> dict[str, Any] | None:
-    """`repeat`: how often, or an object with that and what it means."""
+    """Parses `repeat`: a number, or an object with the number and its strategy."""
     if "repeat" not in fields:
         return None
     inner = fields.object("repeat") if isinstance(value, dict) else None
@@ -221,7 +221,7 @@ def _workspace(row: dict[str, Any], notes: Notes) -> dict[str, Any]:
 
 
 def test_of(row: dict[str, Any], shared: Shared, prompt: Prompt | None, notes: Notes) -> dict[str, Any]:
-    """Returns a test as version 4 has it, with one of the prompts; what is wrong with it goes to `notes`."""
+    """Translates a test to version 4 with one of the prompts; problems go to `notes`."""
     row = rewritten(row, _with_references)
     notes.case = str(row["id"]) if isinstance(row.get("id"), str) else None
     _note_refused(row, _TEST, notes)
@@ -266,7 +266,7 @@ def _with_execution(test: dict[str, Any], row: dict[str, Any], notes: Notes) -> 
 def _with_assertions(
     test: dict[str, Any], row: dict[str, Any], shared: Shared, values: dict[str, Any], notes: Notes
 ) -> None:
-    """Adds the assertions of the test, then those of the suite that name its variables."""
+    """Adds the test's assertions, then the suite's assertions that use its variables."""
     value: Any = row.get("assert")
     if value is not None and not isinstance(value, list):
         test["assert"] = value
@@ -284,7 +284,7 @@ def _with_assertions(
 
 
 def _reference(expected: Any) -> Any:
-    """The text of an expected output, also where that is the one message of an assistant."""
+    """Returns the text of an expected output, also of a single assistant message."""
     if isinstance(expected, list) and len(expected) == 1 and isinstance(expected[0], dict):
         return expected[0].get("content", expected)
     return expected
@@ -294,7 +294,7 @@ def _reference(expected: Any) -> Any:
 
 
 def _grouped(items: Any) -> Items:
-    """A list whose texts are one checklist, in the place of the first, that weighs as much as all of them."""
+    """Merges the texts of a list into one checklist in place of the first, with their total weight."""
     groups = Items(getattr(items, "line", 0))
     if not isinstance(items, list):
         return groups
@@ -335,7 +335,7 @@ def _concatenate(first: list[Any], second: list[Any]) -> Items:
 
 
 def _with_references(text: str, _name: str) -> str:
-    """The text with `{{ env.NAME }}` as version 4 writes it: `${{ NAME }}`."""
+    """Rewrites `{{ env.NAME }}` as version 4 does: `${{ NAME }}`."""
     return VARIABLE.sub(_reference_to, text) if "env." in text else text
 
 

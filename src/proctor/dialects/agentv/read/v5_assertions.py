@@ -1,7 +1,7 @@
 """The types of assertions that came with AgentV 5, to graders with their parameters.
 
-One function a type, as in `agentv_graders`. Types that the version shares with promptfoo and that mean what
-nothing here does are in `REFUSED`, with what to write instead.
+One function for each type, as in `graders.py`. Types that are not supported here are in `REFUSED`, with what
+to write instead.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from proctor.validation import Notes, shown
 from proctor.yaml12 import plain
 
 LowerAll = Callable[[Any, str, Notes, Source], tuple[Assertion, ...]]
-"""Lowers a list of assertions; takes it and the name of its field in messages."""
+"""Parses a list of assertions, given the list and the name of its field in messages."""
 
 PREFIX: Final = "not-"
-"""What the type of a negated assertion begins with."""
+"""The prefix of a negated assertion's type."""
 _PROGRAM: Final = "Put the check into a program and name it as `script`."
 REFUSED: Final = {
     **dict.fromkeys(("javascript", "python", "webhook"), _PROGRAM),
@@ -30,17 +30,17 @@ REFUSED: Final = {
     "trajectory:step-count": "Write `execution-metrics` with `max_tool_calls`.",
     "trajectory:goal-success": "Write the goal as a text, which a judge decides.",
 }
-"""Types that are not read, and what to write instead."""
+"""Types that are not supported, each with what to write instead."""
 REFUSED_FIELDS: Final = {
     "transform": "Let the target answer in that form, or check the answer with a `script`.",
     "provider": "Write `target` with the name of a judge.",
 }
-"""Fields of any type that would change what it means, and what to write instead."""
+"""Fields that would change what an assertion means, each with what to write instead."""
 _PATTERN: Final = frozenset("*?")
 
 
 def note_refused(fields: AssertionFields) -> None:
-    """An error for each field of AgentV 5 that would change what an assertion means."""
+    """Notes an error for each AgentV 5 field that would change what an assertion means."""
     for name, instead in REFUSED_FIELDS.items():
         if name in fields and name not in fields.known:
             fields.take(name)
@@ -48,7 +48,7 @@ def note_refused(fields: AssertionFields) -> None:
 
 
 def refuse(fields: AssertionFields, name: str, instead: str) -> None:
-    """Notes a field, or a value of one, that only AgentV 5 reads."""
+    """Notes an error for a field, or a value, that only AgentV 5 supports."""
     fields.error("not-supported", name, f"is of AgentV 5 and is not read here. {instead}")
 
 
@@ -56,7 +56,7 @@ def refuse(fields: AssertionFields, name: str, instead: str) -> None:
 
 
 def llm_rubric(fields: AssertionFields) -> Lowered:
-    """`llm-rubric`: the items, or the one text, in `value`; or a judge with a prompt of its own."""
+    """Parses `llm-rubric`: a checklist or one text in `value`, or a judge with its own prompt."""
     threshold = fields.limited("threshold", SHARE)
     if threshold is not None:
         fields.warn("no-effect", "threshold", "has no effect here: a test passes by its weighted mean.")
@@ -81,7 +81,7 @@ def llm_rubric(fields: AssertionFields) -> Lowered:
 
 
 def script(fields: AssertionFields) -> Lowered:
-    """`script`: a program as `code-grader`, whose input has the answer as `output`."""
+    """Parses `script`: a program like `code-grader`, which gets the answer as `output`."""
     grader, params, suffix = code_grader(fields)
     return grader, params | {"output": "text"}, suffix
 
@@ -90,7 +90,7 @@ def script(fields: AssertionFields) -> Lowered:
 
 
 def assert_set(fields: AssertionFields, lower: LowerAll) -> Lowered:
-    """`assert-set`: the weighted mean of its members."""
+    """Parses `assert-set`: the weighted mean of its members."""
     if "config" in fields:
         fields.take("config")
         refuse(fields, "config", "Write it into each of the assertions that need it.")
@@ -117,7 +117,7 @@ def assert_set(fields: AssertionFields, lower: LowerAll) -> Lowered:
 
 
 def skill_used(fields: AssertionFields) -> Lowered:
-    """`skill-used`: the name of one skill."""
+    """Parses `skill-used`: the name of one skill."""
     if "value" in fields and not isinstance(fields.peek("value"), str):
         fields.take("value")
         refuse(fields, "value", "Write the name of one skill, and an assertion for each.")
@@ -127,7 +127,7 @@ def skill_used(fields: AssertionFields) -> Lowered:
 
 
 def tool_used(fields: AssertionFields) -> Lowered:
-    """`trajectory:tool-used`: tools by their names, or one with `min`."""
+    """Parses `trajectory:tool-used`: names of tools, or one tool with `min`."""
     value = fields.peek("value")
     minimums: dict[str, int] = {}
     if isinstance(value, dict):
@@ -153,7 +153,7 @@ def tool_used(fields: AssertionFields) -> Lowered:
 
 
 def tool_sequence(fields: AssertionFields) -> Lowered:
-    """`trajectory:tool-sequence`: tools in their order, with others between them or not."""
+    """Parses `trajectory:tool-sequence`: tools in order, with or without others between them."""
     if isinstance(fields.peek("value"), list):
         outer = AssertionFields(
             {"steps": fields.take("value")}, fields.notes, fields.place(""), fields.source, ()
@@ -180,7 +180,7 @@ def tool_sequence(fields: AssertionFields) -> Lowered:
 
 
 def tool_args_match(fields: AssertionFields) -> Lowered:
-    """`trajectory:tool-args-match`: one call of a tool with these arguments."""
+    """Parses `trajectory:tool-args-match`: one call of a tool with these arguments."""
     inner = fields.child("value", ("name", "args", "mode"))
     if inner is None:
         if "value" not in fields and not fields.notes.noted(fields.place("value")):
@@ -210,7 +210,7 @@ def _trajectory(**params: Any) -> Lowered:
 
 
 def _tool(fields: AssertionFields) -> str:
-    """The tool that an object means by `name`, or by a `pattern` that is a name."""
+    """Returns the tool named by `name`, or by a `pattern` without wildcards."""
     if "pattern" in fields and "name" not in fields:
         fields.rename("pattern", "name")
     if "type" in fields and fields.peek("type") == "tool":

@@ -1,4 +1,4 @@
-"""`prompts` of AgentV 5, in the suite or in files, to the texts and messages that each test is asked."""
+"""Reads `prompts` of AgentV 5, in the suite or in files, as texts and messages for each test."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _BODIES: Final = ("prompt", "raw", "file", "path")
 _PROGRAMS: Final = ("function", "function_file", "command", "config", "prefix", "suffix")
 _EXPECTED: Final = "a text or a list of messages"
 _LOGIC: Final = re.compile(r"\{%|\{\{[^{}]*[|(\[\"'+~][^{}]*\}\}")
-"""What a template does beside naming a variable."""
+"""Template code other than plain variable names."""
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """The input of each test, with placeholders for its variables."""
+    """The input of the tests, with placeholders for their variables."""
 
     label: str
     field: str
@@ -33,7 +33,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     template: Any
 
     def filled(self, values: dict[str, Any], notes: Notes) -> Any:
-        """The `input` of a test; a name without a value is an error."""
+        """Returns the `input` of a test; a name without a value is an error."""
         for name in missing_in(_texts(self.template), values):
             message = f"`vars` has no {name!r}, which `{self.field}` names. Add it."
             notes.error("missing-variable", message, "vars")
@@ -41,7 +41,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
 
 def prompts_of(value: Any, source: Source, notes: Notes, line: int | None) -> tuple[Prompt, ...]:
-    """Every prompt of a suite, in order; what is wrong goes to `notes`."""
+    """Returns the prompts of a suite, in order; problems go to `notes`."""
     if not isinstance(value, list):
         entries, lines, names = [value], [line], ["prompts"]
     else:
@@ -74,7 +74,7 @@ def _prompt(entry: Any, empty: Prompt, source: Source, notes: Notes) -> Prompt |
 
 
 def _entry(entry: dict[str, Any], empty: Prompt, notes: Notes) -> tuple[str, Any]:
-    """The label and the body of a prompt that is an object; no label, and an error, where it has no body."""
+    """Returns the label and body of a prompt object; an empty label and an error if it has no body."""
     fields = Fields(entry, notes, f"{empty.field}.")
     fields.forgive_null(*fields.names())
     for name in _PROGRAMS:
@@ -96,7 +96,7 @@ def _entry(entry: dict[str, Any], empty: Prompt, notes: Notes) -> tuple[str, Any
 
 
 def _template(body: Any, empty: Prompt, source: Source, notes: Notes) -> Any:
-    """The text or the messages of a prompt; None and an error where it is neither."""
+    """Returns the text or the messages of a prompt, or None and an error."""
     if isinstance(body, str) and body.strip().startswith(_SCHEME):
         body = _from_file(body.strip().removeprefix(_SCHEME), empty, source, notes)
         if body is None:

@@ -1,7 +1,7 @@
-"""`workspace` of the dialect agentv, of a suite and of its tests, to `model.Workspace`.
+"""Parses `workspace` of an agentv suite and of its tests into `model.Workspace`.
 
-Each of the two is checked where it stands and becomes a `Level`: what it says and nothing more. A test's
-level is then laid over its suite's. A workspace may stand in a file of its own, whose paths begin there.
+Each of the two is checked separately and becomes a `Level`. A test's level is then merged into its suite's.
+A workspace may be in its own file, to which its paths are relative.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ REMOVED: Final = {
     "pool": "Remove it: a workspace is made anew for each run.",
 }
 _FILLED_LATER: Final = frozenset(("command", "script", "repo", "url", "commit", "base_commit", "ref", *PROSE))
-"""What keeps its references: it may hold a secret, goes to a program, or is prose."""
+"""Fields whose references stay: they may hold a secret, go to a program, or are prose."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
 _ON_GITHUB: Final = re.compile(r"(?!\.)[\w.-]+/(?!\.)[\w.-]+")
 
 
 class Level(Struct, frozen=True, kw_only=True):
-    """What a suite or a test says of its workspace."""
+    """The workspace settings of a suite or of one test."""
 
     fields: dict[str, Any] = {}
-    """Fields of `Workspace`, hooks aside."""
+    """Fields of `Workspace`, without hooks."""
     hooks: dict[str, dict[str, Any]] = {}
-    """Fields of `Hook` by moment; `near` marks a folder that only follows from the hook's file."""
+    """Fields of `Hook` by hook name; `near` marks a folder that was derived from the hook's file."""
     enabled: bool | None = None
-    """Whether hooks run; None: the suite does not say, so they do."""
+    """Whether hooks run; None if it is not set, which means yes."""
     kept: dict[str, Any] = {}
-    """Fields that do nothing here."""
+    """Fields that have no effect here."""
 
 
 # --- one level ---------------------------------------------------------------------------------------------
 
 
 def level_of(fields: Fields, source: Source) -> Level | None:
-    """What the field `workspace` says, which may name a file; None where it is absent or wrong."""
+    """Reads the field `workspace`, inline or from a file; None if it is absent or wrong."""
     value: Any = fields.take("workspace")
     if value is None:
         return None
@@ -132,12 +132,12 @@ def _path(fields: Fields, name: str, folder: str) -> str:
 
 
 def _rebased(path: str, folder: str) -> str:
-    """A path that stands in a file of that folder, from the suite's folder on."""
+    """Returns a path that is relative to the given folder as relative to the suite's folder."""
     return normpath(join(folder, path.replace("\\", "/"))) if path else path
 
 
 def _holds(path: str, folder: str) -> bool:
-    """Whether a path, which begins in an absolute folder, leads to that folder or to one above it."""
+    """Whether a path leads to the folder, or to one above it."""
     return f"{folder}/".startswith(f"{normpath(join(folder, path)).rstrip('/')}/")
 
 
@@ -255,7 +255,7 @@ def _repository(fields: Fields, folder: str, source: Source) -> Repository:
 
 
 def _inside(fields: Fields) -> str:
-    """The path of a repository in its workspace, which it must not leave."""
+    """Returns the path of a repository in its workspace; a path outside is an error."""
     path = fields.required_text("path").replace("\\", "/")
     if isabs(path) or ".." in path.split("/") or re.match(r"[A-Za-z]:", path):
         message = f"is {path!r}; it must be a path inside the workspace, without `..`."
@@ -264,7 +264,7 @@ def _inside(fields: Fields) -> str:
 
 
 def _origin(fields: Fields, folder: str, source: Source) -> tuple[str, bool]:
-    """Where a repository comes from, and whether that is a folder."""
+    """Returns the source of a repository, and whether it is a local folder."""
     if "source" not in fields:
         repo = fields.required_text("repo")
         if _URL.match(repo) or not repo:
@@ -300,13 +300,13 @@ def _local(fields: Fields, name: str, reference: str, folder: str, source: Sourc
 
 
 def merged(suite: Level | None, test: Level | None) -> Level | None:
-    """A test's level over its suite's: its fields win, each hook key by key."""
+    """Merges a test's level into its suite's: the test's fields win, and hooks are merged by field."""
     if suite is None or test is None:
         return test or suite
     hooks = {**suite.hooks}
     for moment, own in test.hooks.items():
         base = hooks.get(moment, {})
-        if "command" in own and base.get("near"):  # that folder belongs to the command which is replaced
+        if "command" in own and base.get("near"):  # the folder belongs to the replaced command
             base = {name: value for name, value in base.items() if name != "cwd"}
         hooks[moment] = {**base, **own}
     return Level(
@@ -318,7 +318,7 @@ def merged(suite: Level | None, test: Level | None) -> Level | None:
 
 
 def workspace_of(level: Level | None, fields: Fields) -> Workspace | None:
-    """The workspace of a level, checked as a whole; None where there is nothing to make."""
+    """Builds and checks the workspace of a level; None if it sets nothing."""
     if level is None:
         return None
     hooks: dict[str, Hook] = {}
@@ -335,5 +335,5 @@ def workspace_of(level: Level | None, fields: Fields) -> Workspace | None:
 
 
 def _keep_changed(defaults: Struct, values: dict[str, Any]) -> dict[str, Any]:
-    """Returns the values that differ from their defaults, so that a written default changes no digest."""
+    """Returns the values that differ from their defaults, so that writing a default changes no digest."""
     return {name: value for name, value in values.items() if value != getattr(defaults, name)}

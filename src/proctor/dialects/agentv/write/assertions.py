@@ -1,7 +1,7 @@
-"""Assertions to AgentV's: for each grader that the format has a type for, the rows that may say it.
+"""Assertions to AgentV's: for each grader with a type in the format, the rows that may express it.
 
-A row is kept only if reading it gives the assertion again, so nothing here needs to know what a type refuses
-or adds by itself.
+A row is used only if reading it gives the same assertion, so nothing here needs to know what a type rejects
+or adds by default.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ Params = dict[str, Any]
 
 
 class Unsayable(Exception):
-    """The format has no words for something; the message is a full sentence that says what it lacks."""
+    """The format cannot express an assertion; the message is a sentence that says why."""
 
 
 def row_of(assertion: Assertion, source: Source) -> tuple[Row, bool]:
-    """One assertion as an object of a list `assertions`, and whether it has its label there.
+    """Returns an assertion as an object of the list `assertions`, and whether that includes its label.
 
     Args:
-        assertion: what is to be said.
-        source: what the suite will be read with: the variables that it may name.
+        assertion: what to write.
+        source: what the suite will be read with, for its variables.
 
     Raises:
-        Unsayable: no row would be read as that assertion.
+        Unsayable: no row is read as that assertion.
     """
     make = _ROWS.get(assertion.grader)
     if make is None:
@@ -54,7 +54,7 @@ def row_of(assertion: Assertion, source: Source) -> tuple[Row, bool]:
 
 
 def _read(row: Row, source: Source) -> tuple[Assertion | None, str | None]:
-    """What a row is read as, and what is wrong with it."""
+    """Reads a row back. Returns the assertion, or None and what is wrong."""
     notes = Notes("", 1)
     assertions = lower([row], "it", notes, source)
     if notes.failed or len(assertions) != 1:
@@ -71,7 +71,7 @@ def _digest(assertion: Assertion) -> str:
 
 
 def _difference(original: Assertion, read: Assertion | None) -> str:
-    """Which part of an assertion has no words, as a sentence."""
+    """Returns a sentence about the part of an assertion that the format cannot express."""
     if read is None or read.grader != original.grader:
         return f"no type of it takes these parameters of `{original.grader}`."
     names = sorted({*read.params, *original.params})
@@ -99,7 +99,7 @@ def _around(assertion: Assertion) -> Row:
 
 
 def _gates(assertion: Assertion) -> Iterator[Row]:
-    """The ways to say a gate and the least value that passes; the shortest first."""
+    """Yields the ways to write a gate and a lowest passing score, the shortest first."""
     gate, least = assertion.required, assertion.pass_at
     if gate is None:
         yield {}
@@ -112,7 +112,7 @@ def _gates(assertion: Assertion) -> Iterator[Row]:
 
 
 def _add_name(row: Row, own_name: str | None, label: str | None, source: Source) -> tuple[Row, bool]:
-    """The row with the label as its name where it has another one by itself, if it can be one."""
+    """Adds the label as the name of a row, unless the row has it by default or cannot have it."""
     if label is None or own_name == label:
         return row, True
     named_row = {"type": row["type"], "name": label, **row}
@@ -124,7 +124,7 @@ def _add_name(row: Row, own_name: str | None, label: str | None, source: Source)
 
 
 def _from_params(kind: str, **names: str) -> Callable[[Params, Source], Iterator[Row]]:
-    """A type whose fields are the parameters, some under other names."""
+    """Returns a renderer for a type whose fields are the parameters, some under other names."""
 
     def rows(params: Params, _source: Source) -> Iterator[Row]:
         yield {"type": kind, **{names.get(name, name): value for name, value in params.items()}}
@@ -133,7 +133,7 @@ def _from_params(kind: str, **names: str) -> Callable[[Params, Source], Iterator
 
 
 def _text(kind: str, name: str = "value") -> Callable[[Params, Source], Iterator[Row]]:
-    """A type that looks for texts, which has another name where capitals do not count."""
+    """Returns a renderer for a type that looks for texts; its `i` variant ignores case."""
 
     def rows(params: Params, _source: Source) -> Iterator[Row]:
         for prefix in ("", "i"):
@@ -161,7 +161,7 @@ _STICKY: Final = re.compile(r"\\A\(\?:(.*)\)", re.DOTALL)
 
 
 def _regex(params: Params, _source: Source) -> Iterator[Row]:
-    """As JavaScript writes it; else as it stands, which reads the same here at least."""
+    """Yields the pattern in JavaScript's syntax, then unchanged."""
     pattern, flags = params.get("pattern"), params.get("flags", "")
     if not isinstance(pattern, str) or not isinstance(flags, str):
         return
@@ -175,7 +175,7 @@ def _regex(params: Params, _source: Source) -> Iterator[Row]:
 
 
 def _to_javascript(pattern: str) -> tuple[str, str]:
-    """A pattern of Python's as JavaScript writes it, and the flag that it then needs."""
+    """Translates a Python pattern to JavaScript. Returns it and the flag that it needs."""
     points = 0
 
     def point(match: re.Match[str]) -> str:
@@ -215,7 +215,7 @@ def _judged(kind: str, params: Params) -> Row:
 
 
 def _item(item: dict[str, Any], number: int) -> Any:
-    """One item of a rubric; a text where that says all of it."""
+    """Returns one item of a rubric; just a text if nothing else is set."""
     outcome = item.get("outcome")
     if isinstance(outcome, str) and item == text_item(number, outcome):
         return outcome

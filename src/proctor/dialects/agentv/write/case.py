@@ -1,7 +1,7 @@
-"""One case to one test of the dialect agentv, and what of it the format cannot say.
+"""One case to one test of the dialect agentv, and what the format cannot express of it.
 
-A test is written as well as it can be, then read, and every field of the case that came out as another one is
-noted. So what is written holds whatever the reader does.
+A test is written as well as possible, then read back, and each field of the case that differs is noted. So
+the result is right whatever the reader does.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ NAME: Final = "agentv"
 IN_WORKSPACE: Final = ("mode", "docker", "env")
 """Fields of a workspace that have no effect."""
 LOST: Final = {"type": "regex", "name": "lost-check", "value": "(?!)", "required": True}
-"""Stands where a check of a case is lost: it has no match, so that nothing passes by being lost."""
+"""Replaces a check that the format cannot express: it never matches, so no test passes by losing it."""
 
 _AROUND: Final = 3
-"""Levels around the value of a test's field: the suite, its list of tests, the test."""
+"""Nesting levels above the value of a test's field: suite, list of tests, test."""
 _PLACES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "criteria": (("criteria",), "its criteria are a text that is not blank."),
     "category": (("category",), "its category is a text that is not empty and names no variable."),
@@ -47,11 +47,11 @@ _PLACES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "form": ((), "its tests ask by messages alone."),
     "notes": ((), "it has no such fields."),
 }
-"""Where each field of a case stands in a test, and what is to be known where it cannot stand there."""
+"""The place of each field of a case in a test, and the message if it cannot be written there."""
 
 
 class Draft:
-    """One case on its way into a suite."""
+    """One case while it is rendered."""
 
     __slots__ = ("_case", "_common", "_source", "refusal", "row", "unsaid")
 
@@ -59,19 +59,19 @@ class Draft:
         """Renders the case as far as the format allows.
 
         Args:
-            case: what is written.
+            case: what to write.
             common: what the suite gives to each of its tests.
-            files: those that the case refers to; None where they cannot lie beside the suite.
-            unsaid: takes what the format cannot say and may be lost.
+            files: the files that the case refers to; None if they cannot be written beside the suite.
+            unsaid: collects what the format cannot express and may be lost.
         """
         self._case = case
         self._common = common
-        # Whatever stands for a variable here is not what was written, and so is seen.
+        # An empty value differs from what was written, so any use of a variable is noticed.
         source = Source(path="", lines=lambda: (), environ=dict.fromkeys(case.variables, ""))
         self._source = reading(source, files or {})
         self.unsaid = unsaid
         self.refusal = Unsaid(case, NAME, lossy=False)
-        """What cannot be written, not even with losses."""
+        """What cannot be written, not even in a lossy conversion."""
         fields = {
             "id": case.id,
             "criteria": case.criteria,
@@ -83,19 +83,19 @@ class Draft:
             "assertions": self._assertions(),
         }
         self.row: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
-        """The test."""
+        """The rendered test."""
         self._add_notes()
 
     @property
     def refused(self) -> bool:
-        """Whether the case must not be written."""
+        """Whether the case cannot be written."""
         return self.unsaid.refused or self.refusal.refused
 
     def settle(self, above: Mapping[str, Any]) -> None:
-        """Leaves out and notes what would be read as something else, and adds the metadata.
+        """Reads the test back, notes and drops what differs, and adds the metadata.
 
         Args:
-            above: what was lost of the suite, which this case is to keep.
+            above: what was lost of the suite, which this case keeps.
         """
         strangers = sorted(set(names_in(replace(self._case, notes={}))) - set(self._case.variables))
         if strangers:
@@ -113,7 +113,7 @@ class Draft:
         self._check_yaml()
 
     def _read(self, above: Mapping[str, Any]) -> Notes:
-        """Reads the test again, then notes and leaves out what became something else."""
+        """Reads the test back, and notes and drops the fields that differ."""
         metadata = self._metadata(above)
         self.row.pop("metadata", None)
         if metadata:
@@ -181,7 +181,7 @@ class Draft:
                 self.row["workspace"] = {**self.row.get("workspace", {}), inner: value}
 
     def _metadata(self, above: Mapping[str, Any]) -> dict[str, Any]:
-        """The metadata, and in it the tags that it and the suite lack, where they can stand there."""
+        """Returns the metadata, including tags that neither the test nor the suite can hold elsewhere."""
         metadata = self.unsaid.metadata(above)
         tags, shared = self._case.tags, self._common.tags
         if self._case.workspace is not None or "tags" in metadata or tags == shared:
@@ -189,7 +189,7 @@ class Draft:
         return {**metadata, "tags": list(tags[len(shared) :] if tags[: len(shared)] == shared else tags)}
 
     def _check_yaml(self) -> None:
-        """Notes texts that do not survive YAML as it is read here."""
+        """Notes values that are nested too deep for YAML as it is read here."""
         for name, value in self.row.items():
             field = {"expected_output": "expected", "execution": "target"}.get(name, name)
             field = field if field in Case.__struct_fields__ else "notes"

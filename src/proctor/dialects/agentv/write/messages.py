@@ -1,6 +1,6 @@
 """Messages and expected values to `input` and `expected_output` of the dialect agentv, with attached files.
 
-Each value is checked by reading it again, with the files that will lie beside the suite.
+Each value is checked by reading it back with the files that will be written beside the suite.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from proctor.validation import Fields, Notes
 
 
 def reading(source: Source, files: Mapping[str, bytes]) -> Source:
-    """The source with these files beside it."""
+    """Returns the source with these files available."""
 
     def find(reference: str) -> Found | None:
         data = files.get(normpath(reference))
@@ -32,7 +32,7 @@ def reading(source: Source, files: Mapping[str, bytes]) -> Source:
 
 
 def input_value(messages: tuple[Message, ...], source: Source) -> Any:
-    """What is read as the messages; None where nothing is."""
+    """Returns the `input` that is read as these messages; None if there is none."""
     first = messages[0] if messages else None
     alone = len(messages) == 1 and first == Message(role="user", content=first.content if first else "")
     value: Any = first.content if first and alone else [_row(message) for message in messages]
@@ -42,7 +42,7 @@ def input_value(messages: tuple[Message, ...], source: Source) -> Any:
 
 
 def why(messages: tuple[Message, ...], source: Source) -> tuple[int | None, str]:
-    """Returns the first message that cannot be written, if a single one is the cause, and why."""
+    """Returns the position of the message that cannot be written, if it is a single one, and the reason."""
     for place, message in enumerate(messages):
         if message.role not in ROLES:
             return place, f"its roles are {', '.join(ROLES)}."
@@ -58,7 +58,7 @@ def why(messages: tuple[Message, ...], source: Source) -> tuple[int | None, str]
 
 
 def plain_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The texts of the messages alone, each of a role that the format knows."""
+    """Returns the messages as plain texts, with roles that the format knows."""
     return tuple(
         [
             Message(role=message.role if message.role in ROLES else "user", content=message.content)
@@ -99,7 +99,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def expected_value(expected: Any, source: Source) -> Any:
-    """What is read as the expected value; None where nothing is."""
+    """Returns the `expected_output` that is read as this value; None if there is none."""
     for value in (expected, [{"role": "assistant", "content": expected}]):
         notes = Notes("", 1)
         read = expected_of(Fields({"expected_output": value}, notes), "expected_output", source)

@@ -1,6 +1,6 @@
-"""Dialect agentv, written as YAML: what stands above the tests, then each case as one test.
+"""Writes dialect agentv as YAML: the suite's fields, then each case as one test.
 
-Whatever a suite gave to all its tests is written out in each, so that a test says all of itself.
+Whatever a suite gives to all its tests is written out in each, so that each test is complete.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _PLACES: Final[dict[str, tuple[tuple[str, str], str]]] = {
     "defaults": (("execution", ""), "it takes up to 50 workers, an amount above 0, and names of targets."),
     "notes": (("", ""), "it has no such fields."),
 }
-"""Where each field of a header stands, and what is to be known where it cannot stand there."""
+"""The place of each header field, and the message if it cannot be written there."""
 
 
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
-    """The suite as one file, and the files that its cases attach. See `proctor.protocols.Renderer`."""
+    """Yields the suite as one file, and the files that its cases attach. See `proctor.protocols.Renderer`."""
     case_list = list(cases)
     common = _common(case_list)
     header = Unsaid(suite, NAME, lossy=lossy)
@@ -54,8 +54,8 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
         yield from (*draft.unsaid.problems, *draft.refusal.problems)
         if draft.refused:
             continue
-        said_files = {} if "input" in draft.unsaid.kept else files or {}
-        yield from (Rendered(path, data) for path, data in siblings.new(said_files))
+        case_files = {} if "input" in draft.unsaid.kept else files or {}
+        yield from (Rendered(path, data) for path, data in siblings.new(case_files))
         yield Rendered("", (b"" if has_begun else _TESTS) + yaml_text([draft.row], 2).encode("utf-8"))
         above, has_begun = {}, True
     if not has_begun:
@@ -63,18 +63,18 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
 
 
 def _common(cases: list[Case]) -> Common:
-    """What only the suite can say of its tests: how often they are asked, and tags beside their metadata."""
+    """Returns what only the suite can say about its tests: repeats, and tags outside the metadata."""
     if not cases:
         return Common()
     tags: tuple[str, ...] = ()
     if any(_is_as_it_is(case) and _own_tags(case) != case.tags for case in cases):
-        # Whatever all of them begin with may stand above; a test has each tag once.
+        # Tags that all of them begin with go to the suite; a test has each tag once.
         tags = tuple(commonprefix([list(case.tags) for case in cases]))
     return Common(tags=tags, repeats=cases[0].repeats)
 
 
 def _is_as_it_is(case: Case) -> bool:
-    """Whether the metadata must not change: it has tags, or hooks of a workspace read it."""
+    """Whether the metadata must not change: it has tags, or workspace hooks read it."""
     return case.workspace is not None or "tags" in case.metadata
 
 
@@ -87,7 +87,7 @@ def _own_tags(case: Case) -> tuple[Any, ...]:
 
 
 def _heading(suite: Suite, common: Common, unsaid: Unsaid) -> dict[str, Any]:
-    """What stands above the tests; what would be read as something else is noted and left out."""
+    """Returns the fields above the tests; what would be read differently is noted and left out."""
     note_suite(unsaid, replace(suite, defaults=Defaults()), ())
     row = _suite_row(suite, common)
     notes = Notes("", 1)
@@ -102,7 +102,7 @@ def _heading(suite: Suite, common: Common, unsaid: Unsaid) -> dict[str, Any]:
             unsaid.note(name, why)
             _drop(row, outer, inner)
     if "pass_rule" in unsaid.kept and suite.pass_rule.threshold is None:
-        # The nearest that it has: no test passes that did not pass before.
+        # The closest rule: no test passes that did not pass before.
         row.setdefault("execution", {})["threshold"] = 1.0
     return row
 
@@ -145,7 +145,7 @@ def _trials(suite: Suite, common: Common) -> dict[str, Any] | None:
 
 
 def _drop(row: dict[str, Any], outer: str, inner: str) -> None:
-    """Leaves out what cannot be said; all of `execution` where the wrong part is unknown."""
+    """Drops a field that cannot be expressed; most of `execution` if the wrong part is unknown."""
     if outer and inner:
         row.get(outer, {}).pop(inner, None)
     elif outer:

@@ -10,7 +10,7 @@ from proctor.model import Hook, Repository, Workspace
 
 
 def workspace_row(workspace: Workspace) -> dict[str, Any]:
-    """The workspace as an object; whether it is read as the same is for the caller to see."""
+    """Returns the workspace as an object. The caller checks that it is read back as the same."""
     row: dict[str, Any] = {}
     if workspace.template is not None:
         row["template"] = workspace.template
@@ -39,7 +39,7 @@ def _hook(hook: Hook) -> dict[str, Any]:
 
 
 def _milliseconds(seconds: float) -> float:
-    """The number of milliseconds that is read as these seconds, whole where it can be."""
+    """Returns the milliseconds that are read back as exactly these seconds, an integer if possible."""
     near = seconds * 1000
     candidates = (
         candidate

@@ -1,7 +1,7 @@
-"""A run's judges lent to programs that grade: a server on this machine that puts their questions to a judge.
+"""A proxy through which programs that grade call the run's judges: a server on this machine.
 
-It is there from the first program that may ask to the end of the run, and knows each program by a token of
-its own for as long as that program runs. The form is that of AgentV's target proxy.
+It runs from the first program that may call a judge to the end of the run. Each program has a token of its
+own, which is valid while the program runs. The protocol is that of AgentV's target proxy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aiohttp.web import BaseRequest, Response, ServerRunner
 
 _NAMES = ("PROCTOR_PROXY", "AGENTV_TARGET_PROXY")
-"""How the names of the variables begin; both say the same."""
+"""Prefixes of the variables' names; both have the same values."""
 
 
 class _Question(Struct, frozen=True, rename="camel"):
@@ -41,7 +41,7 @@ class _Batch(Struct, frozen=True):
 
 
 class _RequestRefused(Exception):
-    """A request that gets no answer: its HTTP status, and why as a sentence."""
+    """A refused request, with its HTTP status and the reason as a sentence."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -49,20 +49,20 @@ class _RequestRefused(Exception):
 
 
 class Lending:
-    """Lends judges as the port `Lends` describes; its server begins when it is first needed."""
+    """Implements the protocol `Lends`; the server starts when it is first needed."""
 
     def __init__(self) -> None:
-        """Nothing listens yet."""
+        """Starts no server."""
         self._loans: list[_ProxySession] = []
         self._opening = asyncio.Lock()
         self._runner: ServerRunner | None = None
 
     @asynccontextmanager
     async def lend(self, judges: Sequence[Judge], case: Case, max_calls: int) -> AsyncIterator[Lent]:
-        """Lend judges to one program; see `ports.Lends`.
+        """Gives one program access to judges; see `Lends` in `protocols.py`.
 
         Raises:
-            OSError: no port can be listened on.
+            OSError: the server cannot listen on any port.
         """
         url, loan = await self._url(), _ProxySession(judges, case, max_calls)
         self._loans.append(loan)
@@ -76,7 +76,7 @@ class Lending:
             await asyncio.gather(*loan.under_way, return_exceptions=True)
 
     async def aclose(self) -> None:
-        """Stop the server. Safe to call twice."""
+        """Stops the server. Safe to call twice."""
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -101,8 +101,8 @@ class Lending:
         except msgspec.DecodeError as error:
             why = f"The request is not as it must be: {error}."
             return web.json_response({"error": why}, status=400)
-        except _RequestRefused as refused:
-            return web.json_response({"error": str(refused)}, status=refused.status)
+        except _RequestRefused as error:
+            return web.json_response({"error": str(error)}, status=error.status)
 
     def _loan(self, request: BaseRequest) -> _ProxySession:
         authorization = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
@@ -113,7 +113,7 @@ class Lending:
 
 
 class _ProxySession:
-    """The calls that one program may make, and has made."""
+    """The judge calls of one program, and their limit."""
 
     def __init__(self, judges: Sequence[Judge], case: Case, max_calls: int) -> None:
         self.token = token_urlsafe(32)
@@ -125,7 +125,7 @@ class _ProxySession:
         self._calls = 0
 
     async def reply(self, request: BaseRequest) -> dict[str, Any]:
-        """What is answered to a request with the right token; at the end of the loan it is given up."""
+        """Returns the reply to an authorized request; cancelled when the program's session ends."""
         task = asyncio.current_task()
         assert task is not None
         self.under_way.add(task)

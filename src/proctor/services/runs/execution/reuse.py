@@ -1,7 +1,7 @@
-"""What earlier runs have already: answers to the same question, and judgments of them.
+"""Finds answers to the same prompt in earlier runs, and the judgments of them.
 
-Trials are found by what was sent, so that a case keeps its answers when only its judging changes, or its id,
-or its place. What was made in a workspace is never found: the folder that graders look at is gone.
+Trials are found by what was sent, so that a case keeps its answers when only its grading, its id or its
+position changes. Answers from a workspace are never reused: the folder that graders look at is gone.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from proctor.protocols import Answered, Store, StoredCase, StoredTrial
 from proctor.services.runs.execution.variable_values import VariableValues, sent_variables, variables_of
 
 NOT_ASKED = "not-asked"
-"""The kind of failure of a trial that a regrade cannot make."""
+"""The failure kind of a trial that has no answer to regrade."""
 
 
 def either(first: Finder, then: Finder) -> Finder:
-    """A finder that tries the first, and the second for what the first does not find."""
+    """Returns a finder that tries the first, then the second for what the first does not find."""
 
     def find(position: int, stored_case: StoredCase) -> Mapping[int, Known]:
         return {**then(position, stored_case), **first(position, stored_case)}
@@ -44,7 +44,7 @@ def either(first: Finder, then: Finder) -> Finder:
 
 
 def regrading(store: Store, run: Run, index: Index, values: VariableValues) -> Finder:
-    """Finds the answers of the run that is graded again; where there is none its failure stays."""
+    """Returns a finder of the answers that are regraded; a trial without an answer keeps its failure."""
     earlier = store.run(run.regrade_of or "")
     if earlier.suite.content != run.suite.content:
         return Reusing(store, run, index, values, only=earlier.id)
@@ -59,11 +59,11 @@ class Nobody:
     """Stands in for the target of a regrade, which calls none."""
 
     def __init__(self, earlier: str) -> None:
-        """Opens nothing; `earlier` is the run that is graded again."""
+        """Takes the id of the run that is regraded."""
         self._earlier = earlier
 
     async def answer(self, _prompt: Prompt) -> Output:
-        """Never.
+        """Raises, as there is no target to call.
 
         Raises:
             TargetError: always.
@@ -76,7 +76,7 @@ class Nobody:
 
 
 class _JudgeSettings(Struct, frozen=True):
-    """What decides the judgments of an answer, besides the case."""
+    """The settings that decide the judgments of an answer, besides the case."""
 
     are_given: bool
     judges: tuple[str, ...]
@@ -86,19 +86,19 @@ class _JudgeSettings(Struct, frozen=True):
 
 
 class Reusing:
-    """Finds answers of earlier runs on the same target."""
+    """A finder of answers in earlier runs on the same target."""
 
     def __init__(
         self, store: Store, run: Run, index: Index, values: VariableValues, only: str | None = None
     ) -> None:
-        """Reads nothing.
+        """Takes the run; nothing is read yet.
 
         Args:
-            store: where earlier runs are.
-            run: the one that is made.
+            store: has the earlier runs.
+            run: the run that is executed.
             index: its cases.
-            values: what variables were in earlier runs.
-            only: the one run whose answers are taken, and none of its grades; None for all runs.
+            values: compares variables with their values in earlier runs.
+            only: reuse only the answers of this run, without its scores; None for all runs.
         """
         self._store = store
         self._run = run
@@ -113,7 +113,7 @@ class Reusing:
         self._runs: dict[str, Run] = {run.id: run}
 
     def __call__(self, position: int, stored_case: StoredCase) -> dict[int, Known]:
-        """The earlier trials of the case, by repeat."""
+        """Returns the earlier trials of the case, by repeat."""
         case = stored_case.case
         if case.workspace is not None:
             return {}
@@ -129,14 +129,14 @@ class Reusing:
         return prior_trials
 
     def _is_complete(self, answers: Mapping[int, list[Answered]]) -> bool:
-        """Whether these are all answers to one case in one run, and a score over them all is over these."""
+        """Whether these are all answers to one case in one run, so that scores over repeats stay valid."""
         best = [candidates[0] for candidates in answers.values()]
         if len({(answer.run, answer.trial.position) for answer in best}) != 1:
             return False
         return repeats_of(best[0].case, self._get_run(best[0].run).settings.repeats) == len(best)
 
     def _find_answers(self, stored_case: StoredCase, missing: set[int]) -> dict[int, list[Answered]]:
-        """The answers of each repeat, the best one first; stops when there is nothing better to find."""
+        """Returns the answers for each repeat, the best one first; stops when no better one can follow."""
         answers: dict[int, list[Answered]] = {}
         for answer in self._matching_answers(stored_case):
             repeat = answer.trial.repeat
@@ -149,7 +149,7 @@ class Reusing:
                 candidates.insert(0, candidates.pop())
                 if not missing:
                     break
-        for repeat in missing & answers.keys():  # of those that are as good, the newest stays first
+        for repeat in missing & answers.keys():  # among equally good ones the newest stays first
             answers[repeat].sort(
                 key=lambda answer: (
                     not self._keeps_scores(answer, stored_case.case),
@@ -159,7 +159,7 @@ class Reusing:
         return answers
 
     def _matching_answers(self, stored_case: StoredCase) -> Iterator[Answered]:
-        """The answers to what the case sends; earlier versions of Proctor had digests without an order."""
+        """Yields the answers to what the case sends; digests of earlier versions had no order."""
         order = in_order(stored_case.case)
         digests = (
             [stored_case.sent] if order is None else [stored_case.sent, unordered_digest(stored_case.case)]
@@ -174,9 +174,9 @@ class Reusing:
         if answer.run == self._run.id or output is None or output.target is not None:
             return False
         if self._only is None and self._get_run(answer.run).imported is not None:
-            return False  # nobody asked for it here
+            return False  # its answer was not made here
         variables = self._target_variables.get(case.target, frozenset[str]()).union(sent_variables(case))
-        if case.variables:  # what is written as a reference was the value of then
+        if case.variables:  # a reference in the stored answer stands for the value at that time
             variables |= set(names_in(output)).intersection(case.variables)
         if self._only is None and not self._values.are_same(answer.run, variables):
             return False
@@ -186,14 +186,14 @@ class Reusing:
         )
 
     def _keeps_scores(self, answer: Answered, case: Case) -> bool:
-        """Whether its scores are those that it would get now."""
+        """Whether its scores are those that grading would give now."""
         if self._only is not None or answer.verdict not in (Verdict.PASS, Verdict.FAIL):
             return False
         if judged_digest(answer.case) != judged_digest(case):
             return False
         if answer.case.metadata != case.metadata and any(map(_shows_metadata, case.assertions)):
             return False
-        # A program may be another one by now, and no digest knows.
+        # A program may have changed, which no digest shows.
         if b'"program"' in encode(case.assertions):
             return False
         earlier, wants = self._get_run(answer.run), _required_calls(case)
@@ -229,9 +229,9 @@ class Reusing:
         )
 
     def _judgments(self, case: Case, candidates: Iterable[Answered]) -> dict[str, tuple[Judgment, ...]]:
-        """The judgments of this answer on the same grounds, by judges that are still the same.
+        """Returns judgments of this answer under the same conditions, by judges that are still the same.
 
-        Each judge's come from where it has judged most often by the same prompt.
+        For each judge and prompt they come from the score with the most judgments.
         """
         most: dict[str, dict[tuple[str | None, ...], list[Judgment]]] = defaultdict(dict)
         judges = {spec.name: target_digest(spec) for spec in _judges(self._run)}
@@ -279,16 +279,16 @@ def _judge_settings(run: Run) -> _JudgeSettings:
 
 
 def _named_digest(run: Run, name: str) -> str | None:
-    """The digest of a target that cases name."""
+    """Returns the digest of a target that cases name."""
     return next((target_digest(spec) for spec in run.named_targets if spec.name == name), None)
 
 
 def _reuse_key(assertion: Assertion, case: Case) -> str:
-    """The digest of what judges go by besides what was sent and the prompt, which each judgment keeps."""
+    """Returns the digest of what judges see besides what was sent and their prompt, which judgments keep."""
     visible: list[object] = [case.expected, case.criteria]
     if _shows_metadata(assertion):  # a prompt may show other checks' rubrics
         visible += [case.metadata, [check for check in case.assertions if check.grader == "rubrics"]]
-    if assertion.grader == "instructions":  # evaluators are such prompts, and a rule only counts judgments
+    if assertion.grader == "instructions":  # evaluators are prompts, and a rule only counts judgments
         params = {k: value for k, value in assertion.params.items() if k not in ("evaluators", "rule")}
         assertion = replace(assertion, params=params)
     return assertion_digest(replace(assertion, params={"params": assertion.params, "shown": visible}))
@@ -297,7 +297,7 @@ def _reuse_key(assertion: Assertion, case: Case) -> str:
 def _by_prompt(
     judgments: Iterable[Judgment], judges: set[str]
 ) -> dict[tuple[str | None, ...], list[Judgment]]:
-    """The legible judgments of these judges, by judge and prompt."""
+    """Groups the judgments of these judges that have a verdict or value, by judge and prompt."""
     by_prompt: dict[tuple[str | None, ...], list[Judgment]] = defaultdict(list)
     for judgment in judgments:
         if judgment.judge in judges and (judgment.passed is not None or judgment.value is not None):
@@ -320,14 +320,14 @@ def finder_of(
     stays: Callable[[StoredTrial, Case], bool],
     values: VariableValues,
 ) -> Finder:
-    """The finder of earlier trials for a new or continued run.
+    """Returns the finder of earlier trials for a new or continued run.
 
     Args:
-        store: where they are.
+        store: has the earlier runs.
         run: the run.
         index: its cases.
-        stays: which of the run's own trials may stay as they are.
-        values: what variables were in earlier runs.
+        stays: whether one of the run's own trials stays as it is.
+        values: compares variables with their values in earlier runs.
     """
     own: Finder = InOrder(store.trials(run.id), stays)
     if run.regrade_of is not None:

@@ -1,4 +1,4 @@
-"""The store while a run is made: why the run waits for it, when it must stop, and what is written then."""
+"""Watches the store during a run: warns about locks, stops the run on a fault, writes the last trials."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from proctor.services import events
 _LOOK_EVERY_S = 0.25
 _NOTICE_AFTER_S = 2.0
 STOP_PATIENCE_S = 1.0
-"""How long a run that was stopped waits for the lock of its store."""
+"""How long a stopped run waits for the lock of its store."""
 
 
 @contextmanager
@@ -25,9 +25,9 @@ def watch_store(store: Store, listen: events.Listener, stop: Callable[[], None])
     """Warns when a lock keeps answers waiting, and stops the run when the store's file is lost.
 
     Args:
-        store: the run's.
-        listen: called when waiting begins and ends, and when no request is sent because of it.
-        stop: ends the run.
+        store: the store of the run.
+        listen: receives a warning when waiting starts and ends, and when it holds requests back.
+        stop: called to stop the run.
     """
     task = asyncio.create_task(_watch(store, listen, stop))
     try:
@@ -61,7 +61,7 @@ def _notice(waiting: int, *, is_full: bool) -> str:
 
 
 async def write_rest(store: Store, is_stopped: Callable[[], bool]) -> None:
-    """Waits until all that a run handed over is durable; a run that was stopped waits a second for a lock."""
+    """Waits until all trials of a run are durable; a stopped run waits only a second for a lock."""
     last: float | None = None
     try:
         while not store.flush(_LOOK_EVERY_S / 5):
@@ -77,10 +77,10 @@ async def write_rest(store: Store, is_stopped: Callable[[], bool]) -> None:
 
 
 def check_store(store: Store, run: Run) -> None:
-    """Refuses a run that is not in its store any more.
+    """Checks that a run is still in its store.
 
     Raises:
-        StoreError: says where it is.
+        StoreError: it was written to another file; the text names that file.
     """
     fault = store.health().fault
     if fault is None:

@@ -1,4 +1,4 @@
-"""Opened targets with their prices, which share one limit per endpoint, one budget and one cache."""
+"""Opens targets, with a concurrency limit per endpoint and one budget and cache for all of them."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ class Reach:
         open_cache: Callable[[Callable[[str], None]], AnswerCache] | None = None,
         max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
-        """Opens nothing yet.
+        """Takes the settings; no target is opened.
 
         Args:
-            environ: where keys and the paths of a user's own files come from.
-            concurrency: the most requests at once per endpoint.
-            patience: time limit and retries of every call.
+            environ: the environment, with keys and the paths of the user's own files.
+            concurrency: the maximum concurrent requests per endpoint.
+            patience: the timeout and retries of each call.
             prices: what models cost.
-            notify: told what takes long, in sentences.
-            progress: told how far a download is: its name, the bytes that are here, the bytes of all.
-            open_cache: opens the cache, when a run wants it; None for no cache.
+            notify: called with sentences about what takes long.
+            progress: called during downloads with the name, the bytes received and the total.
+            open_cache: opens the cache when a run uses it; None for no cache.
             max_answer_bytes: the largest answer that is read.
         """
         self.environ = environ
@@ -76,7 +76,7 @@ class Reach:
         self._limits: dict[tuple[str, str, int | None], Limit] = {}
         self._open: dict[bytes, Patient] = {}
         self._runs_started = 0
-        """How many runs have begun."""
+        """The number of runs started so far."""
         self._embedder: Embeds | None = None
         self._prices = prices
         self._open_cache = open_cache
@@ -86,12 +86,12 @@ class Reach:
         self._secrets: frozenset[str] = frozenset()
 
     def begin(self, *, budget_usd: float | None = None, spent_usd: float = 0.0, cached: bool = False) -> None:
-        """Begin a run: what `target` gives from now on keeps to its budget and uses the cache.
+        """Starts a run: targets that `target` returns from now on keep to its budget and use the cache.
 
         Args:
-            budget_usd: what the run may cost; None for no limit.
-            spent_usd: what it has cost already, where it is continued.
-            cached: whether answers are taken from the cache and kept in it.
+            budget_usd: the maximum cost of the run; None for no limit.
+            spent_usd: what a continued run has cost already.
+            cached: whether answers are read from and written to the cache.
         """
         self._runs_started += 1
         self._budget = None
@@ -102,11 +102,11 @@ class Reach:
         self._lookups = Lookups() if cached and self._cache is not None else None
 
     def require_prices(self, specs: Iterable[TargetSpec]) -> None:
-        """Check that all targets and judges, fallbacks too, have a price or report their cost.
+        """Checks that all targets and judges, including fallbacks, have a price or report their cost.
 
         Raises:
-            UsageError: a budget cannot be kept: somebody has no price (names all of them), or answers all
-                cases at once.
+            UsageError: a budget cannot be kept: prices are unknown (names all of them), or a target answers
+                all cases at once.
         """
         all_specs = [spec_in_use for spec in specs for spec_in_use in _with_fallbacks_flat(spec)]
         batch = next(filter(_answers_at_once, all_specs), None)
@@ -133,11 +133,11 @@ class Reach:
             )
 
     def hide(self, names: Iterable[str]) -> None:
-        """Keep no answer in the cache that repeats the value of one of these environment variables."""
+        """Keeps answers out of the cache that contain the value of one of these environment variables."""
         self._secrets = self._secrets.union(names)
 
     def notes(self) -> list[str]:
-        """What is to be told of cache and budget when a run has ended, in sentences."""
+        """Returns sentences on cache and budget for the end of a run."""
         sentence = self._lookups.sentence() if self._lookups is not None else None
         notes = [] if sentence is None else [sentence]
         if self._budget is not None and self._budget.assumed:
@@ -148,15 +148,15 @@ class Reach:
         return notes
 
     async def target(self, spec: TargetSpec, *, judging: bool = False) -> Answers:
-        """The target of that spec, opened at most once, with its fallbacks.
+        """Returns the target of a spec with its fallbacks; each is opened at most once.
 
         Args:
             spec: the target.
-            judging: it is asked as a judge: what the cache tells of it and whom it waits for depend on that.
+            judging: it is called as a judge, which the cache and the budget treat apart.
 
         Raises:
-            UsageError: it cannot be opened: a key, a file or a program is missing; or there is a budget and
-                no price; or it cannot judge.
+            UsageError: it cannot be opened: a key, a file or a program is missing; there is a budget and no
+                price; or it cannot judge.
         """
         if judging:
             _require_judges(spec)
@@ -196,7 +196,7 @@ class Reach:
 
     async def _patient(self, spec: TargetSpec) -> Patient:
         price = self.price(spec)
-        # What answers all cases at once answers those of one run.
+        # A target that answers all cases at once is opened again for each run.
         run = self._runs_started if _answers_at_once(spec) else 0
         key = encode((replace(spec, name="", judge=None, fallbacks=()), price, run))
         open_target = self._open.get(key)
@@ -217,7 +217,7 @@ class Reach:
         return patient
 
     def _limit(self, spec: TargetSpec) -> Limit:
-        """The places at its endpoint, or places of its own where the target wants another number of them."""
+        """Returns the limit of its endpoint, or one of its own where the target sets `workers`."""
         endpoint = (spec.kind, spec.endpoint or spec.model or spec.name, spec.workers)
         limit = self._limits.get(endpoint)
         if limit is None:
@@ -238,12 +238,12 @@ class Reach:
         return replace(patience, timeout_s=timeout_s + _GRACE_S * (get_kind(spec).enforces_timeout))
 
     def _options(self, spec: TargetSpec) -> dict[str, Any]:
-        """The options on which answers depend, filled in: a key that is changed gives no other answers."""
+        """Returns the options on which answers depend, with variables filled in; keys are left out."""
         options = {name: value for name, value in spec.options.items() if "key" not in name.lower()}
         return filled(options, self.environ)
 
     def price(self, spec: TargetSpec) -> Price | None:
-        """What asking it costs, where that is known."""
+        """Returns the price of a target; None where it is unknown."""
         return self._prices.of(spec)
 
     def _price_in_budget(self, spec: TargetSpec) -> Price | None:
@@ -255,10 +255,10 @@ class Reach:
         return masked(output, tuple(self._secrets), self.environ) != output
 
     async def open_embedder(self) -> None:
-        """Open what turns texts into vectors: `$PROCTOR_EMBEDDINGS`, else the embedded MiniLM.
+        """Opens the embedding model: `$PROCTOR_EMBEDDINGS`, else the embedded MiniLM.
 
         Raises:
-            UsageError: the variable names nothing that can embed, or the extra is not installed.
+            UsageError: the variable names no embedding model, or the extra is not installed.
         """
         if self._embedder is not None:
             return
@@ -278,7 +278,7 @@ class Reach:
         self._embedder = open_embeddings(spec, self._opening)
 
     def embedder(self) -> Embeds:
-        """What `open_embedder` opened.
+        """Returns the embedding model that `open_embedder` opened.
 
         Raises:
             UsageError: nothing was opened.
@@ -290,7 +290,7 @@ class Reach:
         return self._embedder
 
     async def aclose(self) -> None:
-        """Close every target and the connections."""
+        """Closes every target and the connections."""
         try:
             for patient in self._open.values():
                 await patient.aclose()
@@ -303,7 +303,7 @@ class Reach:
 
 
 def embedder_of(environ: Mapping[str, str]) -> str | None:
-    """What `open_embedder` would open, with its address; None where it would refuse."""
+    """Returns the name and address of what `open_embedder` would open; None where it would raise."""
     word = environ.get(_EMBEDDINGS, "local")
     if word == "local":
         return word
@@ -315,13 +315,13 @@ def embedder_of(environ: Mapping[str, str]) -> str | None:
 
 
 def places_of(spec: TargetSpec, concurrency: int) -> int:
-    """How many calls of a target are under way at once at most."""
+    """Returns the maximum concurrent calls of a target."""
     places = get_kind(spec).default_concurrency or concurrency
     return places if spec.workers is None else min(places, spec.workers)
 
 
 def tells_cost(spec: TargetSpec) -> bool:
-    """Whether a target can tell by itself what an answer has cost, so that a budget needs no price of it."""
+    """Whether a target reports the cost of its answers, so that a budget needs no price."""
     return get_kind(spec).reports_cost
 
 
@@ -332,7 +332,7 @@ def _with_fallbacks_flat(spec: TargetSpec) -> Iterator[TargetSpec]:
 
 
 def _answers_at_once(spec: TargetSpec) -> bool:
-    """Whether one process answers all cases, so that it is shown no prompt."""
+    """Whether one process answers all cases, so that it gets no prompt of its own for each."""
     return bool(spec.options.get("provider_batching"))
 
 
@@ -345,33 +345,33 @@ def _require_judges(spec: TargetSpec) -> None:
 
 
 def _listed_as(spec: TargetSpec) -> str:
-    """Under what a user looks for its price: the model, where it is one and not a command line."""
+    """Returns the name for its price in `prices.toml`: the model, where it is one and not a command line."""
     return spec.model if spec.model and get_kind(spec).bills_per_prompt else spec.name
 
 
 def _most_output(spec: TargetSpec) -> int:
-    """How many tokens an answer has at most."""
+    """Returns the maximum number of tokens of an answer."""
     return spec.params.max_tokens or get_kind(spec).default_max_tokens or OUTPUT_TOKENS
 
 
 class Prices(Struct, frozen=True, kw_only=True):
-    """What models cost: the list prices that are shipped, and the user's own."""
+    """The prices of models: the list prices that come with Proctor, and the user's own."""
 
     shipped: dict[str, Price]
     own: dict[str, Price]
 
     @property
     def date(self) -> str | None:
-        """The newest date of any of them."""
+        """The newest date of any price."""
         return max((price.date for price in (*self.shipped.values(), *self.own.values())), default=None)
 
     def of(self, spec: TargetSpec) -> Price | None:
-        """What asking a target costs, where that is known."""
+        """Returns the price of a target; None where it is unknown."""
         quote = quote_for(spec, self.shipped, self.own)
         return None if quote is None else quote.price
 
     def doubts(self, specs: Iterable[TargetSpec]) -> list[str]:
-        """For each snapshot, fallbacks too, whose price is that of its family: a sentence that says so."""
+        """Returns a sentence for each model, fallbacks too, whose price is only known for its family."""
         quotes = {
             part.model or part.name: quote_for(part, self.shipped, self.own)
             for spec in specs
@@ -385,12 +385,12 @@ class Prices(Struct, frozen=True, kw_only=True):
         ]
 
     def in_budget(self, spec: TargetSpec) -> Price | None:
-        """The same where a budget is kept: what was recorded is paid for already."""
+        """Returns the price for budgets: 0 for recorded answers, which are paid for already."""
         return Price(input=0.0, output=0.0) if get_kind(spec).is_prepaid else self.of(spec)
 
 
 def load_prices(environ: Mapping[str, str], folder: Path) -> Prices:
-    """The prices in use; the user's own are in `$PROCTOR_PRICES`, else in `prices.toml` in that folder.
+    """Loads the prices in use; the user's own are in `$PROCTOR_PRICES`, else in `prices.toml` in that folder.
 
     Raises:
         UsageError: the user's own file cannot be read.
@@ -414,18 +414,18 @@ def _shipped_prices() -> dict[str, Price]:
 async def probe(
     spec: TargetSpec, prompt: Prompt, environ: Mapping[str, str], *, calls: Settings, prices_folder: Path
 ) -> Output:
-    """Open a target, ask it once, close it.
+    """Opens a target, calls it once and closes it.
 
     Args:
         spec: the target.
-        prompt: what it is asked.
-        environ: where keys are.
-        calls: the time limit and the largest answer count.
-        prices_folder: where a `prices.toml` may be.
+        prompt: the prompt.
+        environ: the environment, with keys.
+        calls: only the timeout and the maximum answer size are used.
+        prices_folder: the folder that may have a `prices.toml`.
 
     Raises:
         UsageError: it cannot be opened.
-        TargetError: it does not answer.
+        TargetError: the call failed.
     """
     reach = Reach(
         environ,

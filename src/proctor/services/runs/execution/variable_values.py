@@ -1,6 +1,6 @@
-"""Which values `${{ VARIABLES }}` had in a run, so that an answer to one value is taken for no other.
+"""Compares values of `${{ VARIABLES }}` with those of stored runs: an answer counts for one value only.
 
-A store keeps a digest of each value, keyed with a secret of the run. Neither is in any bundle or export:
+A store has a digest of each value, keyed with a secret of the run. Neither is in any bundle or export, so
 a short value cannot be guessed without the store.
 """
 
@@ -13,16 +13,16 @@ from proctor.model import Case, TargetSpec
 from proctor.protocols import Store
 
 _EXCLUDED = frozenset({"base_url", "env", "healthcheck"})
-"""Options of a target on which no answer depends, or that are looked at apart; its address is filled in."""
+"""Options on which no answer depends, or that are handled separately; the address is filled in."""
 
 
 def sent_variables(case: Case) -> tuple[str, ...]:
-    """The variables whose values a target is sent for the case."""
+    """Returns the variables whose values are sent to a target for the case."""
     return names_in((case.input, case.form, case.workspace)) if case.variables else ()
 
 
 def variables_of(specs: Iterable[TargetSpec]) -> frozenset[str]:
-    """The variables on which the answers of targets depend: all that they name but keys and other secrets."""
+    """Returns the variables on which answers of targets depend: all that they name, without secrets."""
     return frozenset(name for spec in specs for name in _variable_names(spec))
 
 
@@ -42,27 +42,27 @@ def _variable_names(spec: TargetSpec) -> Iterator[str]:
 
 
 class VariableValues:
-    """Compares the values of variables with those that they had in stored runs."""
+    """Compares the current values of variables with their values in stored runs."""
 
     def __init__(self, store: Store, environ: Mapping[str, str]) -> None:
-        """Reads nothing.
+        """Takes the store and the environment; nothing is read yet.
 
         Args:
-            store: where runs are.
-            environ: where the values of now come from.
+            store: has the runs.
+            environ: has the current values.
         """
         self._store = store
         self._environ = environ
         self._same: dict[str, dict[str, bool]] = {}
 
     def keep(self, run_id: str, names: Iterable[str]) -> None:
-        """Keep which values these variables have in a run that begins."""
+        """Stores digests of the values of these variables for a run that starts."""
         digests = {name: self._digest(run_id, name) for name in names if name in self._environ}
         if digests:
             self._store.keep_variables(run_id, digests)
 
     def compared(self, run_id: str) -> dict[str, bool]:
-        """Whether each variable that a run has kept, and that is set, has the same value now."""
+        """Returns for each variable that a run recorded and that is set now whether it has the same value."""
         same = self._same.get(run_id)
         if same is None:
             then = self._store.variables(run_id)
@@ -74,12 +74,12 @@ class VariableValues:
         return same
 
     def are_same(self, run_id: str, names: Iterable[str]) -> bool:
-        """Whether all of these are known to have the values that they had in a run."""
+        """Whether all of these variables are known to have the same values as in a run."""
         names = tuple(names)
         return not names or all(self.compared(run_id).get(name, False) for name in names)
 
     def changed(self, run_id: str, names: Iterable[str]) -> list[str]:
-        """Those that are known to have had another value in a run, sorted."""
+        """Returns the variables that are known to have had another value in a run, sorted."""
         names = tuple(names)
         return sorted(name for name in names if not self.compared(run_id).get(name, True)) if names else []
 

@@ -1,4 +1,4 @@
-"""What all four ways of planning share: the store, the environment and the listener."""
+"""What all four ways to plan runs share: the store, the environment and the listener."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from proctor.services.runs.planning.target_names import Names
 
 
 class PlanningContext:
-    """Where suites and runs are found, and who hears about progress and warnings."""
+    """The store and environment of planning, and the listener for progress and warnings."""
 
     def __init__(
         self, store: Store, environ: Mapping[str, str], listen: events.Listener, prices_date: str | None
     ) -> None:
-        """Reads no file and no run.
+        """Takes its parts; no file and no run is read.
 
         Args:
-            store: where suites are kept and earlier runs are found.
-            environ: what suites and names of targets may depend on.
+            store: has the saved suites and earlier runs.
+            environ: the environment variables that suites and target names may refer to.
             listen: receives progress and warnings.
-            prices_date: the newest date of the prices in use; every new run records it.
+            prices_date: the newest date among the prices in use; every new run records it.
         """
         self.store = store
         self.environ = environ
@@ -32,5 +32,5 @@ class PlanningContext:
         self.values = VariableValues(store, environ)
 
     def warn(self, message: str) -> None:
-        """Tell the listener about something doubtful, as a sentence."""
+        """Sends a warning to the listener."""
         self.listen(events.Warned(message))

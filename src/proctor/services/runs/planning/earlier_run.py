@@ -1,4 +1,4 @@
-"""What resuming, retrying and regrading share: a stored run, its cases, and what differs from it by now."""
+"""What resuming, retrying and regrading share: a stored run, its cases, and what has changed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from proctor.services.runs.request import Request, new_id
 
 
 def check_own(run: Run) -> None:
-    """Refuse an imported run: a stranger wrote its targets, perhaps a program or an address for keys.
+    """Refuses an imported run: a stranger wrote its targets, which may name programs or send keys elsewhere.
 
     Raises:
-        UsageError: it is imported.
+        UsageError: the run is imported.
     """
     if run.imported is not None:
         raise UsageError(
@@ -34,13 +34,13 @@ def check_own(run: Run) -> None:
 
 
 def index_run(run: Run, context: PlanningContext) -> tuple[Index, Wanted]:
-    """The selected cases of a stored run, and which targets and judges they require."""
+    """Returns the selected cases of a stored run, and which targets and judges they require."""
     indexer, required = index_stored_suite(context.store, run.suite, run.settings)
     return indexer.index(run.suite.split_rule, run.seat), required
 
 
 def copy_run(earlier: Run, settings: Settings, context: PlanningContext) -> Run:
-    """A new run like an earlier one, in a group of its own."""
+    """Returns a new run with the values of an earlier one, in a group of its own."""
     return replace(
         earlier,
         id=new_id(),
@@ -55,7 +55,7 @@ def copy_run(earlier: Run, settings: Settings, context: PlanningContext) -> Run:
 
 
 def suite_differences(run: Run, request: Request, context: PlanningContext) -> list[Difference]:
-    """How the suites, targets and judges that a request names differ by now from those of the run."""
+    """Returns how the suites, targets and judges that a request names now differ from those of the run."""
     if not request.names_suites:
         return []
     run_request = as_of(run, request)
@@ -66,7 +66,7 @@ def suite_differences(run: Run, request: Request, context: PlanningContext) -> l
 
 
 def environment_differences(run: Run, required: Wanted, context: PlanningContext) -> Iterator[Difference]:
-    """How the environment differs by now from that of the run, as far as the store has recorded it."""
+    """Yields how the environment differs from that of the run, as far as the store has recorded it."""
     for name in context.values.changed(run.id, required.variables | variables_of(specs_of(run))):
         yield Difference("", f"the variable {name}: it had another value")
     embedder = embedder_of(context.environ)

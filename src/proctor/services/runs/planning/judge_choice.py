@@ -1,4 +1,4 @@
-"""Which targets and judges a run needs: its own, and those that cases and graders name."""
+"""Selects the targets and judges that a run needs: its own, and those that cases and graders name."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from proctor.model import Case, Params, Run, TargetSpec
 from proctor.protocols import Grader
 
 TargetResolver = Callable[[str, Params], TargetSpec]
-"""The target that a word names."""
+"""Returns the target that a word names."""
 
 SourceLocation = tuple[str, int]
-"""A file and a line of it."""
+"""A file, and a line in it."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -34,11 +34,11 @@ class Wanted(Struct, frozen=True, kw_only=True):
     silenced: frozenset[str] = frozenset()
     """The codes of the lint rules that cases switch off."""
     places: dict[str, SourceLocation] = {}
-    """Where each target and judge is named first, as far as that is known."""
+    """Where each target and judge is first named, where known."""
 
 
 class Wishes:
-    """Collects what cases require while they stream by."""
+    """Collects what cases require while they are read."""
 
     def __init__(self) -> None:
         self._needs: set[str] = set()
@@ -50,7 +50,7 @@ class Wishes:
         self._places: dict[str, SourceLocation] = {}
 
     def add(self, case: Case, graders: Iterable[Grader], location: SourceLocation | None = None) -> None:
-        """Add the next case, with the graders of its assertions and its place in the file."""
+        """Adds the next case, with the graders of its assertions and its location in the file."""
         if case.target is not None:
             self._targets.add(case.target)
             self._note(case.target, location)
@@ -75,7 +75,7 @@ class Wishes:
 
     @property
     def wanted(self) -> Wanted:
-        """What all added cases require."""
+        """What the added cases require in all."""
         return Wanted(
             needs=frozenset(self._needs),
             unjudged=frozenset(self._unjudged),
@@ -114,7 +114,7 @@ def select_judges(
         given_judges: the judges that the user names.
         path: the suite, for warnings.
         params: the parameters of targets; judges have the default ones.
-        resolve: gives the target of a name.
+        resolve: returns the target of a name.
 
     Raises:
         UsageError: a name stands for no target.
@@ -143,19 +143,19 @@ def select_judges(
 
 
 def judges_of(run: Run) -> tuple[TargetSpec, ...]:
-    """All judges of a run: its own, and those of graders and named targets."""
+    """Returns all judges of a run: its own, and those of graders and named targets."""
     own = () if run.judges_given or not run.judges else [judge_of(spec)[0] for spec in run.named_targets]
     return (*run.judges, *run.named_judges, *own)
 
 
 def specs_of(run: Run) -> tuple[TargetSpec, ...]:
-    """All targets and judges of a run; a run that grades another one again has judges alone."""
+    """Returns all targets and judges of a run; a regrade has only judges."""
     judges = judges_of(run)
     return judges if run.regrade_of is not None else (run.target, *run.named_targets, *judges)
 
 
 def judges_for(run: Run, target: str | None) -> tuple[TargetSpec, ...]:
-    """The judges of what a run's target answers, or of what the named target of a case answers."""
+    """Returns the judges for answers of the run's target, or of the target that a case names."""
     for spec in run.named_targets if run.judges and not run.judges_given else ():
         if spec.name == target:
             return (judge_of(spec)[0],)
@@ -163,7 +163,7 @@ def judges_for(run: Run, target: str | None) -> tuple[TargetSpec, ...]:
 
 
 def judge_of(target: TargetSpec) -> tuple[TargetSpec, bool]:
-    """The judge of a target's answers where none is named, and whether that is the target itself."""
+    """Returns the judge of a target's answers where none is named, and whether it is the target itself."""
     if target.judge is not None:
         return target.judge, False
     return replace(target, params=Params()), True

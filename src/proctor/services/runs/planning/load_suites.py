@@ -1,4 +1,4 @@
-"""The suites that a request names, read from files or the store, and which of their cases are selected."""
+"""Loads the suites that a request names, from files or the store, and selects their cases."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from proctor.services.suites.save_and_open import saving, stored_suite
 from proctor.services.suites.suite_argument import Located, Locator, NoSuchSuite, choice
 
 SKIP_INVALID = "`--skip-invalid` runs the other cases and counts each of these as an error."
-"""How to run a suite with invalid cases all the same."""
+"""A hint on how to run a suite that has invalid cases."""
 
 
 def load_suites(request: Request, context: PlanningContext) -> list[Loaded]:
-    """The suites of a request: those of the store first, then those of files, each file once.
+    """Returns the suites of a request: those of the store first, then those of files, each file once.
 
     Raises:
         SuiteError: a suite is wrong; carries all problems of all suites.
@@ -80,7 +80,7 @@ class _SuiteLoader:
         return self._suites
 
     def _add_file(self, path: Path, paths: Collection[Path]) -> None:
-        """Load the suite of a file, and note its errors."""
+        """Loads the suite of a file, and collects its errors."""
         try:
             loaded_suite = self._load_file(path, paths)
         except SuiteError as error:
@@ -93,7 +93,7 @@ class _SuiteLoader:
         self._suites.append(loaded_suite)
 
     def _suite_error(self, *, several: bool) -> SuiteError:
-        """The error with the problems of all suites, and where it helps a hint at `--skip-invalid`."""
+        """Returns the error with the problems of all suites, and a hint at `--skip-invalid` if it helps."""
         request = self._request
         can_skip = not (request.skip_invalid or request.regrade) and (several or _has_cases(self._suites))
         hint = SKIP_INVALID if can_skip and not self._unrecognised else ""
@@ -102,7 +102,7 @@ class _SuiteLoader:
         return SuiteError([*problems, *warnings], hint=hint)
 
     def _locate(self, word: str) -> Located | Loaded:
-        """The files of a word, or the suite that it names in the store; tells what else it could mean."""
+        """Returns the files of a word, or the stored suite that it names; notes what else it could mean."""
         locator = Locator(
             is_saved=lambda name: self._store.suite(name) is not None,
             environ=self._context.environ,
@@ -138,7 +138,7 @@ class _SuiteLoader:
             writer.drop()
 
     def _load_placeholder(self, path: Path, paths: Collection[Path]) -> Loaded:
-        """The suite of a file in which nothing can be read: one case, which is an error."""
+        """Returns an unreadable file as a suite with one case, which is an error."""
         writer = saving(self._store, path, others=paths)
         errors = [problem for problem in self._unreadable[path] if problem.level == "error"]
         try:
@@ -147,7 +147,11 @@ class _SuiteLoader:
             writer.drop()
 
     def _load_stored(self, word: str, error: NoSuchSuite) -> Loaded:
-        """The suite that was last saved under that name, without its file; else raises the error."""
+        """Loads the suite last saved under that name, without its file.
+
+        Raises:
+            UsageError: there is none; has the text of `error`.
+        """
         suite = stored_suite(self._store, word)
         if suite is None:
             raise UsageError(f"{error}{self._suggest_flag(word)}")
@@ -156,7 +160,7 @@ class _SuiteLoader:
         return self._load_saved(word, suite)
 
     def _find_stored(self, word: str) -> Suite:
-        """The suite of the store that a word names, whatever files there are."""
+        """Returns the stored suite that a word names; files of that name do not count."""
         suite = stored_suite(self._store, word)
         if suite is None:
             names = sorted({version.suite.name for version in self._store.versions()})
@@ -168,7 +172,7 @@ class _SuiteLoader:
         return Loaded(path=word, suite=suite, indexer=indexer, wanted=required, problems=())
 
     def _suggest_flag(self, word: str) -> str:
-        """What to write where a word is no suite but the value of a flag that takes one only with `=`."""
+        """Returns a hint where a word is no suite but the value of a flag that takes one only with `=`."""
         request = self._request
         if "keep_workspaces" in request.explicit and word in ("none", "failed", "all"):
             return f" If you mean the flag: write --keep-workspaces={word}."
@@ -188,7 +192,7 @@ class _SuiteLoader:
 
 
 def _has_cases(suites: Iterable[Loaded]) -> bool:
-    """Whether anything in the suites is a case, right or wrong."""
+    """Whether the suites have any case, valid or not."""
     return any(
         loaded_suite.suite.case_count or any(problem.row or problem.case for problem in loaded_suite.errors)
         for loaded_suite in suites
@@ -196,10 +200,10 @@ def _has_cases(suites: Iterable[Loaded]) -> bool:
 
 
 def index_stored_suite(store: Store, suite: Suite, settings: Settings) -> tuple[Indexer, Wanted]:
-    """Which cases of a stored suite are selected, and which targets and judges they require.
+    """Returns which cases of a stored suite are selected, and which targets and judges they require.
 
     Raises:
-        StoreError: the store lacks cases of it, as a repaired store may.
+        StoreError: cases of it are missing, as in a repaired store.
     """
     indexer, requirements = Indexer(settings.selection, settings.repeats), Wishes()
     count = 0

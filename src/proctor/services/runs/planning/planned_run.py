@@ -1,4 +1,4 @@
-"""One run that is to be made: what planning gives to execution."""
+"""A planned run: what planning hands to execution."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from proctor.services.runs.planning.judge_choice import Wanted
 
 
 class PlannedRun(Struct, frozen=True, kw_only=True):
-    """One run that is to be made or continued."""
+    """One run to start or continue."""
 
     run: Run
     index: Index
     required: Wanted
     earlier_run: Run | None = None
-    """The run whose trials are reused; the run itself when it is continued."""
+    """The run whose trials are reused; this run itself when it is continued."""

@@ -1,4 +1,4 @@
-"""The answers of a stored run graded again, by its own suite or by another one; no target is called."""
+"""Plans a regrade: the answers of a stored run graded by its own suite or another; no target is called."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from proctor.services.runs.request import Request
 
 
 def plan_regrade(request: Request, context: PlanningContext) -> list[PlannedRun]:
-    """A new run that grades the answers of the run that the request names.
+    """Returns a new run that grades the answers of the run that the request names.
 
     Raises:
         SuiteError: the suite is wrong.
-        UsageError: several suites are named; a variable has another value by now; or the run is imported,
-            needs a judge, and none is named.
+        UsageError: several suites are named; a variable has changed since; or the run is imported, needs a
+            judge, and none is named.
     """
     earlier = context.store.run(request.regrade or "")
     suite = _choose_suite(earlier, request, context)
     if earlier.status != "finished":
         context.warn(f"Run {earlier.id} has not finished: what it did not ask is ERROR in this one.")
-    # What was sent stays as it was; only what decides verdicts may change.
+    # The prompts that were sent stay the same; only what decides verdicts may change.
     names = request.explicit - {"selection", "repeats"}
     changes = {name: getattr(request.settings, name) for name in names} | {"reuse": False, "cache": False}
     settings = replace(earlier.settings, **changes)
@@ -57,20 +57,20 @@ def plan_regrade(request: Request, context: PlanningContext) -> list[PlannedRun]
 
 
 def _choose_suite(earlier: Run, request: Request, context: PlanningContext) -> Suite:
-    """The suite that the answers are graded by: the one that is named, else the run's own."""
+    """Returns the suite to grade by: the one that is named, else the run's own."""
     if not request.suites:
         return earlier.suite
     suites = load_suites(request, context)
     if len(suites) > 1:
         raise UsageError("Name one suite by which the answers are graded, and not several.")
-    # The split stays that of the run, so that grading again opens nothing that is sealed.
+    # The split stays that of the run, so that a regrade reveals no hidden case.
     return replace(suites[0].suite, split_rule=earlier.suite.split_rule, no_holdout=earlier.suite.no_holdout)
 
 
 def _select_judges_again(
     earlier: Run, folder: str, required: Wanted, request: Request, context: PlanningContext
 ) -> JudgeSelection:
-    """The judges of answers that are graded again: those that are named, else those of the run."""
+    """Selects the judges of a regrade: those that are named, else those of the run."""
     names = context.names.near(folder)
     judges = tuple(names.spec(word, request.judge_params, judged=False) for word in request.judges)
     if earlier.imported is not None:

@@ -1,4 +1,4 @@
-"""A new run of what went wrong in a stored one; everything else is reused from it."""
+"""Plans a retry: a new run of what went wrong in a stored one; everything else is reused."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from proctor.services.runs.request import Request
 
 
 def plan_retry(request: Request, context: PlanningContext) -> list[PlannedRun]:
-    """A new run of the trials that ended as errors, or without a score, in the run that the request names.
+    """Returns a new run of the trials that ended as errors, or unscored, in the run that the request names.
 
     Raises:
         SuiteError: a suite is wrong; carries all problems of all suites.
-        UsageError: the run is imported, or the request asks for what the run has otherwise.
+        UsageError: the run is imported, or the request differs from the run's settings.
     """
     earlier = context.store.run(request.retry_errors or "")
     check_own(earlier)

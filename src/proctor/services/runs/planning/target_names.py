@@ -1,4 +1,4 @@
-"""The words that stand for targets: names of the nearest targets file, and those of the command line."""
+"""Resolves words to targets: names in the nearest targets file, and forms of the command line."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Names:
     """Resolves words to targets. The targets file is found and read when it is first needed."""
 
     def __init__(self, environ: Mapping[str, str], start: Path | None = None) -> None:
-        """Reads nothing.
+        """Takes where to look; no file is read.
 
         Args:
-            environ: what the file's references mean, and where services are.
-            start: the folder from which the file is looked for upward, as far as that of the repository;
+            environ: the variables that the file refers to, and the addresses of services.
+            start: the folder where the search for the file starts; it goes upward to the repository's root.
                 None is the working directory.
         """
         self._environ = environ
         self._start = start
         self._suite_names: Names | None = None
-        """Those of the suite's folder, which do not count."""
+        """Those of the suite's folder, which are only used in error messages."""
 
     @cached_property
     def path(self) -> Path | None:
@@ -46,10 +46,10 @@ class Names:
 
     @cached_property
     def file(self) -> TargetsFile | None:
-        """What the targets file says; None where there is none.
+        """The parsed targets file; None where there is none.
 
         Raises:
-            SuiteError: it is no targets file; carries every problem of its form.
+            SuiteError: it is no targets file; has every problem of its form.
             UsageError: it cannot be read.
         """
         path = self.path
@@ -71,7 +71,7 @@ class Names:
         return TargetsFile(text, shown_path, str(path.parent))
 
     def near(self, folder: str) -> Names:
-        """These names, or where there is no targets file those of the nearest one of a suite's folder."""
+        """Returns these names; without a targets file, those of the file nearest to a suite's folder."""
         if not folder:
             return self
         suite_names = Names(self._environ, Path(folder))
@@ -82,26 +82,26 @@ class Names:
         return near
 
     def names(self) -> list[str]:
-        """The names of the file, in its order; raises as `file` does."""
+        """Returns the names in the file, in its order; raises as `file` does."""
         return [] if self.file is None else self.file.names()
 
     @property
     def default(self) -> tuple[str, ...]:
-        """The target without a name: the file's `default`, if it has one; raises as `file` does."""
+        """The target to use without a name: the file's `default`, if it has one; raises as `file` does."""
         return (DEFAULT,) if DEFAULT in self.names() else ()
 
     def spec(self, word: str, params: Params, *, judged: bool = True) -> TargetSpec:
-        """The target of a name of the file, else of a word of the command line.
+        """Returns the target of a name in the file, else of a word of the command line.
 
         Args:
             word: the name.
-            params: what the user asks with.
-            judged: whether somebody is to judge its answers; else its judge is left out.
+            params: the parameters that the user set.
+            judged: whether its answers are judged; else its judge is left out.
 
         Raises:
-            SuiteError: the file is none, or the target, its judge or a fallback of it is wrong there or names
-                a variable that is not set.
-            UnknownName: it is neither.
+            SuiteError: the targets file is invalid; or the target, its judge or a fallback is invalid there,
+                or names a variable that is not set.
+            UnknownName: there is no such target.
             UsageError: the word is not complete, or the file cannot be read.
         """
         if self.file is not None and word in self.names():
@@ -114,7 +114,7 @@ class Names:
             raise unknown from None
 
     def _suggest_suite_file(self, word: str) -> str:
-        """What to do where only the targets file of the suite's folder has the name."""
+        """Returns a hint where only the targets file of the suite's folder has the name."""
         other = self._suite_names
         if self.file is None or other is None or other.path is None or other.path == self.path:
             return ""
@@ -130,7 +130,7 @@ class Names:
         )
 
     def _suggest_naming(self) -> str:
-        """The entries of the file without a name, one of which may be meant; empty where there is none."""
+        """Returns a hint at entries without a name, one of which may be meant; empty where there is none."""
         if self.file is None or not self.file.unnamed:
             return ""
         lines = " and ".join(str(problem.line) for problem in self.file.unnamed)

@@ -1,4 +1,4 @@
-"""Stored runs, read for lists, pages, reports and estimates.
+"""Reads stored runs for lists, pages, reports and estimates.
 
 In: a store and the name of a run. Out: records for reports and pages.
 """

@@ -1,4 +1,4 @@
-"""One case of a run, with all of its repeats and what other runs of the suite made of it."""
+"""One case of a run, with all of its repeats and its history in other runs of the suite."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from proctor.safe_text import one_line
 from proctor.verdicts import Repeats, rules_of, verdict_of
 
 _LARGEST = 2**62
-"""No integer of a database is larger."""
+"""SQLite has no larger integers."""
 _HISTORY = 8
-"""Other runs of the case that are listed."""
+"""The maximum number of other runs that are listed."""
 
 
 class AskedCase(Struct, frozen=True, kw_only=True):
@@ -24,33 +24,33 @@ class AskedCase(Struct, frozen=True, kw_only=True):
     run: Run
     position: int
     case: Case
-    """Sealed where its trials are."""
+    """Hidden where its trials are."""
     rows: tuple[Row, ...]
     """Its finished trials, in order of repeat; at least one."""
     rule: PassRule
-    """When its scores pass."""
+    """The rule by which its scores pass."""
     planned: int
-    """How often the run asks it."""
+    """The number of repeats in the run."""
     together: Verdict | None = None
-    """The verdict of all repeats under a rule over repeats; None without one, and before all are in."""
+    """The verdict of all repeats under a rule over repeats; None without one, or before all are finished."""
     history: tuple[SameCaseElsewhere, ...] = ()
     """Other runs of the suite that sent the same, newest first."""
 
     @property
     def sealed(self) -> bool:
-        """It is held out, and what tells of question and answers is not there."""
+        """Whether it is held out and hidden: its prompt and answers are left out."""
         return self.rows[0].sealed
 
     @property
     def is_held_out(self) -> bool:
-        """It is held out, whether or not it was revealed."""
+        """Whether it is held out, revealed or not."""
         return self.rows[0].trial.split == "holdout"
 
     def row(self, repeat: int) -> Row:
-        """The trial of a repeat.
+        """Returns the trial of a repeat.
 
         Raises:
-            NothingSelected: it has none that is finished.
+            NothingSelected: the repeat is not finished.
         """
         for row in self.rows:
             if row.trial.repeat == repeat:
@@ -62,17 +62,17 @@ class AskedCase(Struct, frozen=True, kw_only=True):
 
 
 def asked_case(store: Store, run: Run, position: int, *, reveal: bool, history: int = _HISTORY) -> AskedCase:
-    """The case at one place of a run's suite, read alone, however many there are.
+    """Reads the case at one position of a run's suite, without reading the others.
 
     Args:
         store: the store that the run is in.
         run: the run.
-        position: the place of the case in the suite, from 0.
-        reveal: seal nothing.
-        history: tell of so many other runs at most.
+        position: the position of the case in the suite, from 0.
+        reveal: hide nothing.
+        history: the maximum number of other runs to list.
 
     Raises:
-        NothingSelected: there is no such place, or no trial of it that is finished; says which.
+        NothingSelected: there is no such position, or no finished trial of it; says which.
         StoreError: the store cannot be read.
     """
     place = store.case_in_run(run, position) if 0 <= position < _LARGEST else None
@@ -137,10 +137,10 @@ def _name(case_id: str) -> str:
 
 
 def same_case(store: Store, run: Run, position: int, other: Run) -> int:
-    """Where another run's suite sends the same as a run's does at one place.
+    """Returns the position of the same case in another run: the one that sends the same.
 
     Raises:
-        NothingSelected: nowhere.
+        NothingSelected: there is none.
         StoreError: the store cannot be read.
     """
     place = store.case_in_run(run, position) if 0 <= position < _LARGEST else None

@@ -1,6 +1,6 @@
-"""A store's runs to its catalogue: each trial is read once, while a run is made or when somebody first looks.
+"""Brings a store's runs into its catalogue: each trial is read once, during the run or at the first view.
 
-The numbers of a run that is not being made are kept in the catalogue, so that a second look reads no trial.
+The numbers of a run that is not in progress are kept there, so that viewing it again reads no trial.
 """
 
 from __future__ import annotations
@@ -39,38 +39,38 @@ from proctor.verdicts import Counts, Tally, exit_code, rules_of, score_of, taken
 _BATCH = 512
 """Trials that are added to the catalogue in one transaction."""
 _MAX_PREVIEW = 240
-"""Characters of a question, an answer or a reason in its line."""
+"""The maximum characters of a prompt, an answer or a reason in its row."""
 _MAX_REMEMBERED = 64
-"""Unfinished runs whose numbers so far are held in memory."""
+"""The maximum number of unfinished runs whose numbers are held in memory."""
 _FORM = 2
-"""The number of the form in which numbers are kept; those in another form are counted again."""
+"""The version of the stored numbers; those of another version are counted again."""
 _COUNTS = ("passed", "failed", "errors", "unscored", "cases")
 
 
 class Looked(Struct, frozen=True, kw_only=True):
-    """A run as far as it is catalogued."""
+    """A run with its numbers, as far as it is catalogued."""
 
     run: Run
     summary: dict[str, Any]
-    """Its numbers as `reports.rows.run_row` has them."""
+    """Its numbers, as `run_row` in `reports/runs/serialize.py` returns them."""
     counts: Counts
-    """What its pass rate is of."""
+    """The counts behind its pass rate."""
     done: int
-    """How many of its trials are in these numbers."""
+    """The number of trials in these numbers."""
     stored: int
-    """How many it has in the store, those that wait for their judges too."""
+    """The number of trials in the store, including those that wait for judges."""
     planned: int
-    """How many it is to have."""
+    """The number of planned trials."""
     whole: bool
-    """Every finished trial that is stored is in these numbers; else another look takes some more."""
+    """Whether every finished trial in the store is in these numbers; else the next call adds more."""
     alive: bool
-    """A process is making it right now."""
+    """Whether a process is executing it right now."""
     graders: tuple[str, ...] = ()
-    """Those that graded any of its answers, by name."""
+    """The names of the graders that graded any of its answers."""
     notes: tuple[str, ...] = ()
     """Sentences that go with the numbers."""
     judges: tuple[str, ...] = ()
-    """What is known of its judges, in sentences."""
+    """What is known about its judges, in sentences."""
 
     @property
     def status(self) -> str:
@@ -79,22 +79,22 @@ class Looked(Struct, frozen=True, kw_only=True):
 
 
 class _Cursor(Struct, frozen=True, kw_only=True):
-    """What the catalogue keeps of a run that is all there."""
+    """What the catalogue stores about a run that is completely catalogued."""
 
     summary: dict[str, Any]
     all_counts: tuple[int, ...]
     alone: tuple[int, ...]
-    """The verdicts that rest on judgments alone."""
+    """The verdicts that depend on judgments alone."""
     prompts: dict[str, list[str]] = {}
     """The digests of the prompts of each judge."""
     panels: tuple[int, int] = (0, 0)
-    """The scores of several judgments, and those of them on which all agree."""
+    """The number of scores with several judgments, and of those on which all judgments agree."""
     graders: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 class _Progress:
-    """A run on its way into the catalogue."""
+    """The state of a run that is being read into the catalogue."""
 
     def __init__(self, run: Run, token: str) -> None:
         self.token = token
@@ -108,10 +108,10 @@ class Cataloguer:
     """Brings a catalogue up to date; safe to use from many threads at once."""
 
     def __init__(self, open_store: Callable[[], AbstractContextManager[Store]], catalogue: Catalogue) -> None:
-        """Reads nothing.
+        """Takes the store and its catalogue; nothing is read yet.
 
         Args:
-            open_store: opens the store, for as long as a block lasts.
+            open_store: returns a context manager that opens the store.
             catalogue: the catalogue beside it.
         """
         self._open_store = open_store
@@ -122,11 +122,11 @@ class Cataloguer:
         self._last: OrderedDict[str, Looked] = OrderedDict()
 
     def look(self, run_id: str, patience_s: float = 1.0) -> Looked:
-        """A run with its numbers, after the catalogue has taken what is new of it.
+        """Adds the new trials of a run to the catalogue, and returns the run with its numbers.
 
         Args:
             run_id: the run.
-            patience_s: about how long new trials are read; what is left is for the next look.
+            patience_s: about how long to read new trials; the next call reads the rest.
 
         Raises:
             StoreError: there is no such run, or the store or the catalogue cannot be used.
@@ -135,7 +135,7 @@ class Cataloguer:
             return self.look_in(store, store.run(run_id), patience_s)
 
     def look_in(self, store: Store, run: Run, patience_s: float = 1.0) -> Looked:
-        """The same in a store that is open, for a run as it was just read from it."""
+        """Does the same in an open store, for a run as it was just read."""
         until = monotonic() + patience_s
         alive = run.status == "running" and store.claimed(run.id)
         trial_count, last = store.reach(run.id)
@@ -147,7 +147,7 @@ class Cataloguer:
             return self._last.get(run.id) or _started(store, run, trial_count, alive=alive)
         try:
             if (summary := self._read_summary(store, run, trial_count, stamp)) is not None and not alive:
-                return summary  # whoever had the lock has read it all
+                return summary  # another thread has read it all
             progress = self._begin(run, self._catalogue.enter(run.id).token)
             whole = self._follow(store, run, progress, until)
             fresh_summary, cursor = _count_trials(store, run, progress, trial_count, whole=whole, alive=alive)
@@ -161,12 +161,12 @@ class Cataloguer:
             lock.release()
 
     def summaries(self, store: Store, runs: Sequence[Run], patience_s: float = 0.3) -> dict[str, Looked]:
-        """What is known of runs, by their ids, without counting the trials of any that was counted before.
+        """Returns the numbers of runs by id; trials that were counted before are not read again.
 
         Args:
             store: the store, open.
             runs: the runs as they were just read from it.
-            patience_s: about how long runs that are not all catalogued are looked at; beyond it they miss.
+            patience_s: about how long to read runs that are not fully catalogued; the others are left out.
         """
         until, rows, run_summaries = monotonic() + patience_s, self._catalogue.seen(), {}
         for run in runs:
@@ -179,7 +179,7 @@ class Cataloguer:
         return run_summaries
 
     def tidy(self, run_ids: Sequence[str]) -> None:
-        """Forget all runs but these."""
+        """Removes all runs but these from the catalogue."""
         removed_ids = self._catalogue.seen().keys() - set(run_ids)
         self._catalogue.forget(removed_ids)
         for run_id in removed_ids:
@@ -188,7 +188,7 @@ class Cataloguer:
     # --- reading ---
 
     def _read_summary(self, store: Store, run: Run, trial_count: int, stamp: str) -> Looked | None:
-        """A run by what was kept of it; None where it has changed since, or nothing was."""
+        """Returns a run from its stored numbers; None where it has none or has changed since."""
         row = self._catalogue.enter(run.id)
         return (
             _summarize_known(store, run, trial_count, decode(row.body, _Cursor))
@@ -205,7 +205,7 @@ class Cataloguer:
         return progress
 
     def _follow(self, store: Store, run: Run, progress: _Progress, until: float) -> bool:
-        """Take what is new of a run until the time is over; whether that was all."""
+        """Reads the new trials of a run until the time is over; returns whether all were read."""
         entries: list[Entry] = []
         whole = False
         for count, trial in enumerate(store.changed(run.id, progress.after, tuple(progress.waiting)), 1):
@@ -292,7 +292,7 @@ def _make_report(store: Store, run: Run, tally: Tally, counts: Counts) -> Report
 def _count_trials(
     store: Store, run: Run, progress: _Progress, trial_count: int, *, whole: bool, alive: bool
 ) -> tuple[Looked, _Cursor]:
-    """A run by what has been read of it, and what may be kept of that when it is all."""
+    """Returns a run with the numbers read so far, and what to store once it is complete."""
     tally = progress.tally
     report = _make_report(store, run, tally, tally.counted)
     figures = (by_case(report), over_cases(report), gate(report) if whole and not alive else None)
@@ -322,7 +322,7 @@ def _count_trials(
 
 
 def _summarize_known(store: Store, run: Run, trial_count: int, cursor: _Cursor) -> Looked:
-    """A run by what was kept of it, with what may have changed since."""
+    """Returns a run from its stored numbers, updated with what may have changed since."""
     tally = Tally(rules_of(run))
     tally.all, tally.judging.alone = _counts(cursor.all_counts), _counts(cursor.alone)
     tally.judging.prompts = {name: set(digests) for name, digests in cursor.prompts.items()}
@@ -348,7 +348,7 @@ def _summarize_known(store: Store, run: Run, trial_count: int, cursor: _Cursor) 
 
 
 def _summarize_cursor(run: Run, cursor: _Cursor) -> Looked:
-    """A run by what was kept of it, and nothing read from the store."""
+    """Returns a run from its stored numbers alone; nothing is read from the store."""
     finished_count = sum(cursor.all_counts[:4])
     finished_at = None if run.finished_at is None else utc(run.finished_at)
     mutable = {"status": run.status, "finished_at": finished_at, "tags": list(run.tags)}
@@ -367,7 +367,7 @@ def _summarize_cursor(run: Run, cursor: _Cursor) -> Looked:
 
 
 def _started(store: Store, run: Run, trial_count: int, *, alive: bool) -> Looked:
-    """A run of which another thread is reading the first trials."""
+    """Returns a run whose first trials another thread is reading."""
     empty = _Progress(run, "")
     return _count_trials(store, run, empty, trial_count, whole=False, alive=alive)[0]
 

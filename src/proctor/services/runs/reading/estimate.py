@@ -1,7 +1,7 @@
-"""How many calls a request would make, about what they would cost, and about how long they would take.
+"""Estimates the calls, the cost and the duration of a request.
 
-Nobody is asked and nothing is saved. What can be counted is, in the suite; what can be measured was, in
-earlier runs; a price or a speed that is not known stays unknown.
+No request is sent and nothing is saved. Calls are counted in the suite; tokens and speed come from earlier
+runs where there are any. A price or speed that is not known stays unknown.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from proctor.services.suites.split import as_asked
 from proctor.targets import get_kind
 
 JUDGING_TOKENS = 300
-"""Tokens of a judge's prompt besides question, criteria and answer."""
+"""Tokens of a judge prompt besides prompt, criteria and answer."""
 
 
 def estimated(
     store: Store, request: Request, environ: Mapping[str, str], *, folder: Path, start: Path | None = None
 ) -> Estimate:
-    """The calls, cost and time of a request.
+    """Estimates the calls, cost and duration of a request.
 
     Args:
-        store: where its suites and earlier runs are.
-        request: what is asked for; its suites are built-in ones or in the store.
-        environ: what names of targets may depend on.
-        folder: where the store lies; a user's own prices are beside it.
-        start: where the targets file is looked for; None is the working directory.
+        store: has its suites and earlier runs.
+        request: the request; its suites are built-in or in the store.
+        environ: the environment variables that target names may refer to.
+        folder: the folder of the store, which may have the user's own prices.
+        start: where the search for the targets file starts; None is the working directory.
 
     Raises:
         SuiteError: the targets file is wrong, or a variable that a target names is not set.
@@ -120,15 +120,15 @@ def _cases(store: Store, content: str) -> Iterator[Case]:
 
 
 class _TokenCount(Struct, gc=False):
-    """What one case weighs, in tokens."""
+    """The tokens of one case."""
 
     target: str | None
     repeats: int
     prompt_tokens: int
     judge_tokens: int
-    """What judges are shown besides the answer."""
+    """Tokens that judges see besides the answer."""
     asks: tuple[str | None, ...]
-    """The judges that its graders ask; None for those of the run."""
+    """The judges that its graders call; None for those of the run."""
 
 
 def _of_suite(store: Store, of: _Cases, request: Request, names: Names, prices: Prices) -> Estimate:
@@ -167,13 +167,13 @@ def _of_suite(store: Store, of: _Cases, request: Request, names: Names, prices: 
 
 _CountedSuite = tuple[Loaded, dict[int, _TokenCount]]
 _TOKEN_CACHE: OrderedDict[bytes, _CountedSuite] = OrderedDict()
-"""The suites that were read last: whoever tries this and that reads a large one only once."""
+"""The suites read last, so that a large one is read only once while a user tries settings."""
 _MOST_WEIGHED = 4
 _GUARD = Lock()
 
 
 def _count_tokens(of: _Cases, request: Request) -> _CountedSuite:
-    """The suite, divided as the request says, and what each of its selected cases weighs, by position."""
+    """Returns the suite, split as the request says, and the tokens of each selected case by position."""
     settings = request.settings
     key = encode((of.suite.digest, of.suite.content, settings.selection, settings.repeats))
     with _GUARD:
@@ -213,7 +213,7 @@ def _weight(case: Case, asks: tuple[str | None, ...], request: Request) -> _Toke
 
 
 def _text(message: Message) -> str:
-    """What is sent of a message; of pictures and other data no length tells how many tokens they are."""
+    """Returns the text of a message; the tokens of images and other data cannot be told from a length."""
     files = [part.text or "" for part in message.parts if not isinstance(part, str)]
     return "".join((message.content, *files))
 

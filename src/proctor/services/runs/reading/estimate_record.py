@@ -1,4 +1,4 @@
-"""The estimate of a request, as numbers and as sentences. Pure; `estimate.py` finds the numbers."""
+"""The estimate of a request, as numbers and as sentences; `estimate.py` makes it."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from proctor.plurals import counted, listed
 from proctor.reports.formatting import seconds as duration
 
 BYTES_A_TOKEN = 4
-"""For text whose tokens no earlier run has counted."""
+"""Used for text whose tokens no earlier run has counted."""
 ANSWER_TOKENS = 200
-"""For an answer without an earlier one, unless less is allowed."""
+"""Used for answers where there are no earlier ones, unless a lower limit is set."""
 _MAX_NAMES = 3
 
 
 class Share(Struct, frozen=True, kw_only=True):
-    """What one target or judge has in a request."""
+    """The calls of one target or judge in a request."""
 
     name: str
     judging: bool
     calls: int
     usage: Usage
     counted: bool
-    """The tokens are those of earlier runs of the suite; else they are guessed from the length of texts."""
+    """Whether the tokens are those of earlier runs of the suite; else they are guessed from text lengths."""
     cost_usd: float | None
-    """None: its price is not known."""
+    """None where its price is unknown."""
     tells_cost: bool = False
-    """It can tell by itself what each answer has cost."""
+    """Whether it reports the cost of its answers."""
     seconds: float | None
     """None where no earlier run called it."""
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
-    """The calls, cost and time of a request."""
+    """The calls, cost and duration of a request."""
 
     cases: int
-    """How many are selected."""
+    """The number of selected cases."""
     dev: int | None
-    """How many of them are dev cases; None where nothing is held out."""
+    """The number of dev cases among them; None where nothing is held out."""
     holdout: int | None
     targets: int
     calls: int
     """The number of calls of targets."""
     shares: tuple[Share, ...] = ()
     at_most: bool = False
-    """Answers may be taken from earlier runs or the cache."""
+    """Whether answers may be reused from earlier runs or the cache."""
     budget_usd: float | None = None
     self_judged: tuple[str, ...] = ()
-    """Targets that judge their own answers, as no other judge is named."""
+    """Targets that judge their own answers because no judge is named."""
 
     @property
     def judge_calls(self) -> int:
@@ -60,21 +60,21 @@ class Estimate(Struct, frozen=True, kw_only=True):
 
     @property
     def cost_usd(self) -> float | None:
-        """About what all calls would cost; None as soon as one price is not known."""
+        """The approximate cost of all calls; None if a price is unknown."""
         costs = [share.cost_usd for share in self.shares]
         known_costs = [cost for cost in costs if cost is not None]
         return None if len(known_costs) < len(costs) else math.fsum(known_costs)
 
     @property
     def seconds(self) -> float | None:
-        """About how long all calls would take; None if one has no speed from an earlier run."""
+        """The approximate duration of all calls; None if a speed is unknown."""
         times = [share.seconds for share in self.shares]
         known_times = [time for time in times if time is not None]
         return None if len(known_times) < len(times) else math.fsum(known_times)
 
     @property
     def unpriced(self) -> tuple[str, ...]:
-        """Those whose price is not known."""
+        """Targets and judges whose price is unknown."""
         return tuple(dict.fromkeys(share.name for share in self.shares if share.cost_usd is None))
 
     @property
@@ -90,7 +90,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """In one line, as `24 dev + 6 holdout cases × 2 targets = 60 calls, about $0.04, about 40 s`."""
+        """One line, such as `24 dev + 6 holdout cases × 2 targets = 60 calls, about $0.04, about 40 s`."""
         selected = self._selected()
         if not self.targets:
             return f"{selected}; choose whom to ask"
@@ -126,7 +126,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where the numbers come from, and what is not known, in sentences."""
+        """Sentences on where the numbers come from, and what is unknown."""
         notes = []
         estimates = [share for share in self.shares if not share.counted and share.cost_usd]
         if estimates:
@@ -155,7 +155,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
 
 
 def dollars(usd: float) -> str:
-    """A sum that is only about right, with the digits that it needs: `$0.04`, `$0.0012`, `$1,200`."""
+    """Formats an approximate sum with as many digits as it needs: `$0.04`, `$0.0012`, `$1,200`."""
     if usd >= 100:
         return f"${usd:,.0f}"
     return f"${usd:.2f}" if usd >= 0.01 else f"${usd:.4f}" if usd >= 0.0001 else "less than $0.0001"

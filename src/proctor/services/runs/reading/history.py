@@ -1,4 +1,4 @@
-"""What earlier runs tell of a target: how long an answer takes, and how many tokens a suite needs."""
+"""Measures targets in earlier runs: the latency of answers, and the tokens of a suite."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from proctor.protocols import Store
 from proctor.services.runs.planning.judge_choice import judges_of
 
 _RUNS = 200
-"""The newest runs that are considered."""
+"""The newest runs that are considered, at most."""
 _READ = 12
-"""Those of them whose trials are read."""
+"""The runs among them whose trials are read, at most."""
 _TRIALS = 100
-"""Trials that are read of each."""
+"""The trials that are read of each run, at most."""
 
 
 class Mean(Struct, frozen=True):
-    """What a call used on average."""
+    """The average usage of a call."""
 
     input_tokens: float
     output_tokens: float
     cached_tokens: float
 
     def times(self, calls: int) -> Usage:
-        """The tokens that a number of calls would use."""
+        """Returns the usage of a number of calls."""
         return Usage(
             input_tokens=round(self.input_tokens * calls),
             output_tokens=round(self.output_tokens * calls),
@@ -38,29 +38,29 @@ class Mean(Struct, frozen=True):
 
 
 class Measured(Struct, frozen=True):
-    """What earlier runs tell about a target or judge; None for what they do not tell."""
+    """The usage and latency of a target or judge in earlier runs; None where unknown."""
 
     usage: Mean | None = None
     latency_s: float | None = None
 
 
 def key_of(spec: TargetSpec) -> bytes:
-    """The key of a target or judge, whatever its name and parameters."""
+    """Returns the key of a target or judge, independent of its name and parameters."""
     return encode(
         replace(spec, name="", params=Params(), judge=None, fallbacks=(), workers=None, retries=None)
     )
 
 
 class Measures:
-    """What the newest runs tell about targets and judges."""
+    """The usage and latency of targets and judges in the newest runs."""
 
     def __init__(self, store: Store, suite: Suite, specs: Sequence[TargetSpec]) -> None:
-        """Reads what is needed, once.
+        """Reads the runs that are needed.
 
         Args:
-            store: where earlier runs are.
-            suite: the suite whose tokens are wanted, in any version.
-            specs: who is asked.
+            store: has the earlier runs.
+            suite: the suite whose tokens are measured, in any version.
+            specs: the targets and judges.
 
         Raises:
             StoreError: the store cannot be read.
@@ -78,7 +78,7 @@ class Measures:
                 self._read(store, run, same_suite=same)
 
     def of(self, spec: TargetSpec, *, judging: bool) -> Measured:
-        """What earlier runs tell about it as a target, or as a judge."""
+        """Returns the history of a spec as a target, or as a judge."""
         key = key_of(spec)
         usages, latencies = self._usages.get((key, judging)), self._latencies.get(key)
         return Measured(
@@ -87,7 +87,7 @@ class Measures:
         )
 
     def _tells(self, keys: set[bytes], run: Run, *, same_suite: bool) -> bool:
-        """Whether a run may tell what newer ones did not."""
+        """Whether a run may have data that newer runs did not have."""
         target = key_of(run.target)
         if target in keys and target not in self._latencies:
             return True
@@ -114,7 +114,7 @@ class Measures:
 
 
 def _own_trials(store: Store, run: Run) -> Iterator[Trial]:
-    """The first trials of a run that its target itself answered."""
+    """Yields the first trials of a run that its own target answered, without cached and reused ones."""
     for stored_trial in islice(store.trials(run.id), _TRIALS):
         trial = stored_trial.trial
         if trial.output is not None and not trial.output.cached and not (trial.source_run or trial.target):

@@ -1,4 +1,4 @@
-"""Which stored runs a list has, with the numbers of each, from the verdicts that the store has counted."""
+"""Lists stored runs with the numbers of each, from the verdict counts of the store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from proctor.verdicts import Counts
 
 
 class Filter(Struct, frozen=True, kw_only=True):
-    """Which runs are listed; what is None or empty leaves none out."""
+    """Which runs are listed; a field that is None or empty matches all."""
 
     suite: str | None = None
     version: str | None = None
@@ -25,7 +25,7 @@ class Filter(Struct, frozen=True, kw_only=True):
     status: str | None = None
 
     def takes(self, run: Run) -> bool:
-        """Whether a run is listed."""
+        """Whether a run matches."""
         conditions = (
             (self.suite, run.suite.name),
             (self.version, run.suite.version),
@@ -38,23 +38,23 @@ class Filter(Struct, frozen=True, kw_only=True):
         )
 
 
-def fitting(store: Store, wanted: Filter, after: str | None = None) -> Iterator[Run]:
-    """The runs that fit, newest first.
+def fitting(store: Store, run_filter: Filter, after: str | None = None) -> Iterator[Run]:
+    """Yields the matching runs, newest first.
 
     Args:
-        store: where they are.
-        wanted: which.
-        after: the id of the run after which to begin, wherever it stands now.
+        store: has the runs.
+        run_filter: the filter.
+        after: start after the run with this id.
     """
     has_started = not after
     for run in store.runs():
-        if has_started and wanted.takes(run):
+        if has_started and run_filter.takes(run):
             yield run
         has_started = has_started or run.id == after
 
 
 def listed(store: Store, run: Run) -> Listed:
-    """A run as a list tells of it."""
+    """Returns a run with its counts, as lists show it."""
     verdicts = store.counts(run.id)
     counts = Counts()
     if run.suite.repeats_rule == "each":
@@ -63,7 +63,7 @@ def listed(store: Store, run: Run) -> Listed:
         counts.errors = verdicts.get(Verdict.ERROR, 0)
         counts.unscored = verdicts.get(Verdict.UNSCORED, 0)
         counts.cases = store.asked_cases(run.id)
-    else:  # what passed is a matter of all trials of a case
+    else:  # whether a case passed depends on all of its trials
         counts = reported(store, run).tally.counted
     trial_count = sum(count for verdict, count in verdicts.items() if verdict is not None)
     return Listed(run=run, counts=counts, there=trial_count)

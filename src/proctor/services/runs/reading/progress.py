@@ -1,4 +1,4 @@
-"""A run under way: its splits, its speed and its cost so far."""
+"""A run in progress: its splits, its speed and its cost so far."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from proctor.services.runs.reading.catalogue_sync import Looked
 
 _WINDOW_S = 60.0
 _LEAST_S = 1.0
-"""A rate over less time than this says nothing."""
+"""A rate over less time than this is not shown."""
 
 
 def opening_of(store: Store, run: Run) -> str:
@@ -40,33 +40,33 @@ def opening_of(store: Store, run: Run) -> str:
 
 
 class Pace(Struct, frozen=True):
-    """How fast a run goes."""
+    """The speed of a run."""
 
     rate: float
-    """Trials a second."""
+    """Trials per second."""
     left_s: float
 
     @property
     def words(self) -> str:
-        """As in `3.2/s · 12 s left`."""
+        """The speed as text, such as `3.2/s · 12 s left`."""
         return f"{self.rate:,.1f}/s · {seconds(self.left_s)} left"
 
 
 class Pacing:
-    """Measures how fast a run goes, from looks at it that come again and again."""
+    """Measures the speed of a run from repeated samples."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        """Nothing was seen yet.
+        """Takes the clock.
 
         Args:
-            clock: tells seconds.
+            clock: returns seconds.
         """
         self._clock = clock
         self._samples: deque[tuple[float, int]] = deque()
         self._pace: Pace | None = None
 
     def pace(self, done: int, planned: int) -> Pace | None:
-        """The speed at that number of finished trials; None before it can be measured."""
+        """Adds a sample and returns the speed; None before it can be measured."""
         now = self._clock()
         if self._samples and self._samples[-1][1] == done:
             return self._pace
@@ -80,12 +80,12 @@ class Pacing:
         return self._pace
 
 
-def money_so_far(looked: Looked) -> str:
-    """What a run has cost so far, its judges included; a sum that is not all known says so."""
-    judge = looked.summary["judge"]
-    parts = [looked.summary["cost_usd"], *([judge["cost_usd"]] if judge["calls"] else [])]
+def money_so_far(run_summary: Looked) -> str:
+    """Returns the cost of a run so far as text, including judges; says where a part is unknown."""
+    judge = run_summary.summary["judge"]
+    parts = [run_summary.summary["cost_usd"], *([judge["cost_usd"]] if judge["calls"] else [])]
     known_parts = [part for part in parts if part is not None]
-    if not looked.done:
+    if not run_summary.done:
         return "nothing spent yet"
     if not known_parts:
         return "cost not known"

@@ -1,4 +1,4 @@
-"""Stored runs to reports: the numbers counted again from the trials, looks counted, and files written."""
+"""Builds reports of stored runs: counts the trials, records holdout accesses, and writes files."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from proctor.verdicts import Tally, exit_code, rules_of, taken_over, verdict_of
 
 
 def reported(store: Store, run: Run, tally: Tally | None = None, *, reveal: bool = False) -> Reported:
-    """A run as reports see it; its numbers are of whole trials, its rows sealed where they are held out.
+    """Builds the report of a run; its numbers cover all trials, and held-out rows are hidden.
 
     Args:
-        store: where the run is.
+        store: has the run.
         run: the run.
-        tally: of all of its trials, if one is at hand; else they are counted again.
-        reveal: seal nothing.
+        tally: the tally of all of its trials, if there is one; else they are counted again.
+        reveal: hide nothing.
 
     Raises:
         StoreError: the store cannot be read.
     """
-    if tally is None or run.status != "finished":  # what is there from before may not have streamed by
+    if tally is None or run.status != "finished":  # trials from before may be missing in it
         tally = Tally(rules_of(run), run.suite.repeats_rule, run.settings.repeats)
         for row in rows_of(store, run, reveal=True):
             tally.add(row.trial, row.case, kept=taken_over(row.trial, run))
@@ -53,7 +53,7 @@ def _exit_code(run: Run, tally: Tally) -> ExitCode:
 
 
 def calibrations_of(store: Store, run: Run) -> tuple[Calibration, ...]:
-    """What is known of the judges of a run: the newest calibration of each, under its name in the run.
+    """Returns the newest calibration of each judge of a run, under the judge's name in the run.
 
     Raises:
         StoreError: the store cannot be read.
@@ -63,23 +63,23 @@ def calibrations_of(store: Store, run: Run) -> tuple[Calibration, ...]:
     return tuple([replace(calibrations[-1], name=name) for name, calibrations in by_name if calibrations])
 
 
-def looked_at(store: Store, shown: Reported, *, reveal: bool) -> Reported:
-    """The run with this look counted; to be called once by each command that shows its pass rates.
+def looked_at(store: Store, report: Reported, *, reveal: bool) -> Reported:
+    """Records a holdout access, and returns the report with the new count.
 
-    What is revealed besides is another look.
+    Each command that shows pass rates calls it once. Revealing answers counts as a further access.
 
     Args:
-        store: where the look is kept, if the run has anything that is held out.
-        shown: the run.
-        reveal: its answers are shown too.
+        store: records the access, if the run has a holdout.
+        report: the report.
+        reveal: held-out answers are shown too.
 
     Raises:
-        StoreError: the look cannot be kept.
+        StoreError: the access cannot be recorded.
     """
-    if "holdout" not in shown.tally.splits:
-        return shown
-    keep_looks(store, shown.run, reveal=reveal)
-    return replace(shown, looks=len(store.looks(shown.run.suite.digest)))
+    if "holdout" not in report.tally.splits:
+        return report
+    keep_looks(store, report.run, reveal=reveal)
+    return replace(report, looks=len(store.looks(report.run.suite.digest)))
 
 
 def has_holdout(store: Store, run: Run) -> bool:
@@ -93,21 +93,21 @@ def has_holdout(store: Store, run: Run) -> bool:
 
 
 def keep_looks(store: Store, run: Run, *, reveal: bool) -> None:
-    """Keep that somebody looks at the pass rate of a run's holdout, and perhaps at what is sealed too."""
+    """Records an access to the pass rate of a run's holdout, and with `reveal` one to hidden cases too."""
     keep_look(store, run, "rate")
     if reveal:
         keep_look(store, run, "reveal")
 
 
 def keep_look(store: Store, run: Run, kind: Literal["rate", "reveal"]) -> None:
-    """Keep that somebody looks at the holdout of a run: at its pass rate, or at what is sealed."""
+    """Records an access to the holdout of a run: to its pass rate, or to hidden cases."""
     store.look(Look(suite=run.suite.digest, run=run.id, kind=kind, at=datetime.now(UTC)))
 
 
 def rows_of(store: Store, run: Run, *, reveal: bool = False) -> Iterator[Row]:
-    """The finished trials of a run with their cases, in suite order; nothing holds them all.
+    """Yields the finished trials of a run with their cases, in suite order.
 
-    Verdicts are of whole trials. Rows of held-out cases are sealed, unless `reveal`.
+    Verdicts are computed from the trials. Rows of held-out cases are hidden, unless `reveal`.
     """
     rules = rules_of(run)
     cases = enumerate(stored_trial.case for stored_trial in store.cases(run.suite.content))
@@ -128,10 +128,10 @@ def rows_of(store: Store, run: Run, *, reveal: bool = False) -> Iterator[Row]:
 
 
 def check_endings(paths: Sequence[str]) -> None:
-    """Refuse files that no report can be written to, before anything is sent.
+    """Checks that reports can be written to these paths, before anything is sent.
 
     Raises:
-        UsageError: the ending of a path is that of no report, its folder is not there, or it is one itself.
+        UsageError: the ending of a path is no report format, its folder does not exist, or it is a folder.
     """
     for path in paths:
         ending = Path(path).suffix.lower()
@@ -148,10 +148,10 @@ def check_endings(paths: Sequence[str]) -> None:
 
 
 def write(path: str, runs: Sequence[Reported]) -> None:
-    """Write runs to a file in the form that its ending says; an older file is replaced when all is well.
+    """Writes runs to a file in the format of its ending; an existing file is replaced only on success.
 
     Raises:
-        UsageError: the ending is that of no report, or the file cannot be written.
+        UsageError: the ending is no report format, or the file cannot be written.
     """
     check_endings([path])
     part = f"{path}.{os.getpid()}.part"
