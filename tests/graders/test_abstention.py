@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.graders.abstention import Abstention
+from proctor.graders.lexicons import abstention
+from proctor.graders.lexicons.files import load_pattern, load_toml
 from proctor.model import Case, Mark, Message, Output
 from proctor.protocols import Graded
 
@@ -152,3 +154,24 @@ def test_a_long_hostile_answer_takes_time_in_proportion(piece: str) -> None:
     assert mark_of(
         "I don't know. " + piece * (200_000 // len(piece)), "what is the number of the a b?"
     ).reason
+
+
+def test_every_pattern_and_word_of_the_file_is_looked_for() -> None:
+    source = Path(abstention.__file__).read_text(encoding="utf-8")
+    table = load_toml("abstention")
+    names = [*table["patterns"], *table["whole_words"], *table["words"]]
+    assert [name for name in names if f'"{name}"' not in source] == []
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        (file, name)
+        for file in ("abstention", "all_languages", "hedges")
+        for part in ("patterns", "whole_words")
+        for name in load_toml(file).get(part, {})
+    ],
+)
+def test_every_pattern_can_be_compiled_and_names_fragments_that_are_there(file: str, name: str) -> None:
+    pattern = load_pattern(file, name)
+    assert pattern.search("") is None

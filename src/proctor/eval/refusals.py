@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, SupportsIndex, overload
 
-from proctor.graders.lexicons.hedging import HEDGE_PHRASES, all_hedge_phrases
 from proctor.graders.lexicons.matcher import pattern_sources, refusing_words
 
 __all__ = ["ALL_HEDGE_PHRASES", "HEDGE_PHRASES", "REFUSAL_PATTERNS", "is_refusal"]
@@ -95,6 +94,8 @@ def _compiled(source: Any) -> re.Pattern[str]:
     return re.compile(source, re.IGNORECASE)
 
 
+HEDGE_PHRASES: tuple[str, ...]
+"""English phrases by which an answer admits that it does not know, is not sure or was not told."""
 ALL_HEDGE_PHRASES: tuple[str, ...]
 """`HEDGE_PHRASES`, more English phrases, and those of the other five languages."""
 REFUSAL_PATTERNS: tuple[re.Pattern[str], ...]
@@ -105,9 +106,12 @@ REFUSAL_PATTERNS: tuple[re.Pattern[str], ...]
 
 
 def __getattr__(name: str) -> Any:
-    """Returns one of the two constants above, read from its files when it is first used (PEP 562)."""
-    if name == "ALL_HEDGE_PHRASES":
-        value: Any = all_hedge_phrases()
+    """Returns one of the three constants above, read from its files when it is first used (PEP 562)."""
+    value: Any
+    if name in {"HEDGE_PHRASES", "ALL_HEDGE_PHRASES"}:
+        from proctor.graders.lexicons import hedging  # reads its file
+
+        value = hedging.HEDGE_PHRASES if name == "HEDGE_PHRASES" else hedging.all_hedge_phrases()
     elif name == "REFUSAL_PATTERNS":
         value = _Patterns(pattern_sources())  # type: ignore[arg-type]  # it holds sources, and gives patterns
     else:

@@ -1,4 +1,4 @@
-"""Finds phrases of doubt and of missing facts in six languages. Pure.
+"""Finds the phrases of doubt and of missing facts of `hedges.toml`, in six languages. Pure.
 
 A phrase also matches its other spellings: contractions ("don't", "do not"), tenses ("doesn't", "did not"),
 words for being unable ("can't", "unable to") and an adverb between ("don't really know"). With the default
@@ -11,67 +11,36 @@ import re
 from functools import cache, lru_cache
 from itertools import chain
 
-from proctor.graders.lexicons.matcher import doubting_words, load_toml, outright, straight, trie
+from proctor.graders.lexicons.files import load_pattern, load_toml
+from proctor.graders.lexicons.matcher import doubting_words, outright, straight, trie
 
-HEDGE_PHRASES: tuple[str, ...] = (
-    *("do not know", "cannot know", "no way to know", "no reliable way", "have no idea"),
-    *("not sure", "uncertain", "unclear", "is unknown", "cannot be sure"),
-    *("cannot say", "cannot tell", "cannot determine", "cannot find", "cannot access", "unable to"),
-    *("i do not have", "no access to", "without access", "you have not"),
-    *("no information", "no mention", "not enough information", "not in my context"),
-    *("not stated", "not specified", "not mentioned", "not provided", "not disclosed", "not available"),
-    *("do not say", "do not mention", "not told"),
-)
+HEDGE_PHRASES: tuple[str, ...] = tuple(load_toml("hedges")["phrases"]["default"])
 """English phrases by which an answer admits that it does not know, is not sure or was not told."""
+_SPELLINGS: tuple[tuple[str, str], ...] = tuple(map(tuple, load_toml("hedges")["spellings"]))
 
 
 @cache
 def all_hedge_phrases() -> tuple[str, ...]:
-    """Returns the phrases of all six languages, `HEDGE_PHRASES` first, then those of `hedges.toml`."""
-    return (*HEDGE_PHRASES, *chain.from_iterable(load_toml("hedges").values()))
-
-
-_SPELLINGS = (
-    *(("ß", "ss"), ("can't", "cannot"), ("can not", "cannot"), ("won't", "will not"), ("n't", " not")),
-    *(("could not", "cannot"), (" been ", " ")),
-    *(("does not", "do not"), ("did not", "do not"), ("do not state", "do not mention")),
-    *(("do not specify", "do not mention"), ("do not disclose", "do not mention")),
-    *(("unsure", "not sure"), ("not certain", "not sure"), ("be certain", "be sure")),
-    *(("be determined", "determine"), ("cannot browse", "cannot access"), ("of knowing", "to know")),
-    *(("impossible to know", "no way to know"), ("impossible to say", "hard to say")),
-    *(("difficult to say", "hard to say"), ("insufficient ", "not enough "), ("have enough ", "enough ")),
-    *(("not tell me", "not told me"), ("not shared", "not told")),
-)
-"""Spellings and their replacements, applied from top to bottom."""
-_UNABLE = re.compile(r"(?:\bun|\bnot |n't )able to\b")
-_FILLER = re.compile(
-    r" (?:actually|really|currently|simply|personally|honestly|quite|entirely|completely|fully|exactly|yet"
-    r"|any|that|specific|explicitly|directly|leider|genau|ganz|vraiment|malheureusement|realmente)(?= )"
-)
-
-_OTHERS = re.compile(
-    r"\b(?:he|she|they|who|which|people)\s(?:\w{2,12}\s)?(?:(?:do|does|did|could|can|was|were|is|are|had|have|has)"
-    r"(?:n['’]t|\snot)?|cannot)\s\w+|[他她们](?:[^，。]{0,4}?)(?:不|没)\w{0,3}"
-)
-"""Other people's doubt, in the clearest cases."""
+    """Returns the phrases of all six languages, `HEDGE_PHRASES` first."""
+    return tuple(chain.from_iterable(load_toml("hedges")["phrases"].values()))
 
 
 def hedging_words(text: str, phrases: tuple[str, ...] = HEDGE_PHRASES) -> str | None:
     """Returns the first of the phrases that the text contains as whole words, or None.
 
-    Ignores case, kinds of apostrophe, white space and the spellings that the module names. "First" is by the
-    order of the phrases.
+    Ignores case, kinds of apostrophe, white space and the spellings in `hedges.toml`. "First" is by the order
+    of the phrases.
 
     Args:
         text: an answer.
         phrases: phrases to look for anywhere in the text. If they include all of `HEDGE_PHRASES`, they extend
-            the whole catalogue: all phrases of this module, and words of not knowing (for which the words of
+            the whole catalogue: all phrases of `hedges.toml`, and words of not knowing (for which the words of
             the text are returned), outside of quotations, code and conditions.
     """
     more = _beyond_the_catalogue(phrases)
     if more is None:
         return _phrase_in(text, phrases)
-    catalogued = _phrase_in(_OTHERS.sub(" … ", outright(text)), all_hedge_phrases())
+    catalogued = _phrase_in(load_pattern("hedges", "others").sub(" … ", outright(text)), all_hedge_phrases())
     return catalogued or _phrase_in(text, more) or doubting_words(text)
 
 
@@ -104,10 +73,10 @@ def _plain(text: str) -> str:
     """Returns the text in lower case, with one spelling for each phrase."""
     plain = " ".join(straight(text.lower()).split())
     if "able to" in plain:  # both "cannot find" and "unable to" stand in "unable to find"
-        plain = _UNABLE.sub(" unable to cannot", plain)
+        plain = load_pattern("hedges", "unable").sub(" unable to cannot", plain)
     for variant, spelling in _SPELLINGS:
         plain = plain.replace(variant, spelling)
-    return _FILLER.sub("", plain)
+    return load_pattern("hedges", "filler").sub("", plain)
 
 
 @lru_cache(maxsize=64)

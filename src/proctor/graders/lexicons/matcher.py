@@ -10,14 +10,14 @@ fragment of the file. Every loop is bounded, as answers may be long and hostile.
 from __future__ import annotations
 
 import re
-import tomllib
 import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.resources import files
 from itertools import product
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
+
+from proctor.graders.lexicons.files import fill, load_pattern, load_toml
 
 Phrases = tuple[tuple[str, str], ...]
 """Patterns: the word that each begins with ("" for none), and what comes after."""
@@ -48,18 +48,13 @@ LANGUAGES = {
 @cache
 def load_lexicon(language: str) -> Lexicon:
     """Returns the lexicon of a language, with the fragments filled in that its patterns name."""
-    table = load_toml(LANGUAGES[language])
-    fragments: dict[str, str] = {}
-
-    def fill(text: str) -> str:
-        return _FRAGMENT.sub(lambda match: fragments[match[1]], text)
-
-    for name, text in table["fragments"].items():
-        fragments[name] = fill(text)
+    file = LANGUAGES[language]
+    table = load_toml(file)
     declines, not_knowing = (
-        tuple((fill(start), fill(end)) for start, end in table[kind]) for kind in ("declines", "not_knowing")
+        tuple((fill(start, file), fill(end, file)) for start, end in table[kind])
+        for kind in ("declines", "not_knowing")
     )
-    return Lexicon(declines, not_knowing, fill(table["answered"]))
+    return Lexicon(declines, not_knowing, fill(table["answered"], file))
 
 
 @cache
@@ -68,13 +63,6 @@ def load_telltales(language: str) -> tuple[str, ...]:
     return tuple(load_toml("telltales")[LANGUAGES[language]])
 
 
-@cache
-def load_toml(name: str) -> dict[str, Any]:
-    """Returns one of the TOML files of this package."""
-    return tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
-
-
-_FRAGMENT = re.compile(r"\{([A-Z_]+)\}")
 _APOSTROPHES = "’‘ʼ`´＇"
 Kind = Literal["declines", "not knowing"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -175,7 +163,10 @@ def _answers(text: str, doubt: re.Match[str], name: str) -> bool:
     """Whether a text answers all the same, behind its words of doubt or in the same sentence before them."""
     if _answer(name).match(text, doubt.end()):
         return True
-    return bool(_UNSURE.search(doubt[0]) and _GUESS.search(text[max(0, doubt.start() - 160) : doubt.start()]))
+    if not load_pattern("all_languages", "unsure").search(doubt[0]):
+        return False
+    before = text[max(0, doubt.start() - 160) : doubt.start()]
+    return load_pattern("all_languages", "guess").search(before) is not None
 
 
 def pattern_sources() -> Iterator[str]:
@@ -260,8 +251,7 @@ def _answer(name: str) -> re.Pattern[str]:
 
 
 def _to_regex(start: str, ending: str, name: str) -> str:
-    """A pattern laid out as above, on one line."""
-    start, ending = re.sub(r"\n *", "", start), re.sub(r"\n *", "", ending)
+    """Returns a pattern written as above as a regular expression."""
     if name == "zh":
         other = "我" if start.startswith("我") else ""  # the next one begins a match of its own
         return (start + f"(?:{ending})").replace("…", rf"[^。！？!?\n{other}]{{0,12}}?")
@@ -312,7 +302,6 @@ def _by_letter(words: list[str], *, inside: bool) -> str:
 
 def _needs(start: str, ending: str) -> frozenset[str]:
     """Beginnings of words of which a text with the pattern has one; empty where none is known."""
-    start = re.sub(r"\n *", "", start)
     if sentence := _SENTENCE.match(start):
         words = list(_first_words(start[sentence.end() :] + f"(?:{ending})"))
     else:
@@ -331,7 +320,7 @@ def _first_words(pattern: str) -> Iterator[str]:
     for at, letter in enumerate(pattern):
         depth += (letter == "(") - (letter == ")")
         if depth == 0 or (depth == 1 and letter == "|"):
-            yield from _first_words(pattern[since:at].lstrip("\n "))
+            yield from _first_words(pattern[since:at].lstrip(" "))
             since = at + 1
         if depth == 0:
             break
@@ -364,31 +353,6 @@ _QUOTATION = re.compile(
     r"|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){2,300}'(?!\w)|```[^`]{0,4000}```|`[^`\n]{1,300}`"
 )
 _WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\d_]+")
-_MY_MEMORY = (
-    r"(?!i\b|memory\b|ich mich\b|mich nicht\b|je ne me\b|je me\b|ma mémoire|no me\b|mal no\b|no recuerdo\b"
-    r"|non (?:sbaglio|erro|ricordo)\b|ricordo\b|la memoria)"
-)
-"""What is no condition, though it looks like one: "if I remember correctly"."""
-_CONDITION = re.compile(
-    r"(?:^|[.!?:\n])[\s*_#>-]{0,4}(?:if|unless|when|whenever|wenn|falls|sofern|sollte|si|lorsque|quand|cuando"
-    rf"|quando|se|qualora|caso)\s{_MY_MEMORY}[^.,;:!?\n]{{1,90}},"
-    r"|(?:(?<=[^.!?:\n])[\s(](?:if|unless|when|whenever|wenn|sofern)|,\sfalls)\s"
-    rf"{_MY_MEMORY}[^.,;:!?\n]{{1,90}}"
-    r"|[,;]\s?(?:si|lorsque|quand|cuando|quando|se (?:non|la|il|lo|le|i|un|una|hai|ha))\s[^.,;:!?\n]{1,90},"
-    r"|(?:如果(?!我?没记错|我没)|若|假如|当|要是|倘若|万一)[^.,;:!?。，；！？\n]{1,90}[,，]"
-)
-_UNSURE = re.compile(
-    r"\b(?:sure|certain|positive|unsure|uncertain|sicher|unsicher|sûre?|certaine?|segur[oa]|sicur[oa]"
-    r"|cert[oa])\b|asegur|garanti|jurar|vouch|swear|know (?:exactly|for)|giur|保证|确定|肯定|把握"
-)
-_GUESS = re.compile(
-    r"(?:\d|\b(?:probably|i think|i believe|i guess|roughly|likely|my guess|perhaps|maybe|might be|may be"
-    r"|should be|must be|about|vermutlich|wahrscheinlich|glaube|schätze|vielleicht|etwa|probablement|je crois"
-    r"|je pense|peut-être|environ|sans doute|je dirais|probablemente|creo|quizás?|diría|unos|tal vez"
-    r"|me parece|mi pare|il me semble|tippen?|würde|probabilmente|credo|penso|forse|direi|circa)\b"
-    r"|大概|可能|应该|估计|也许|大约|好像|觉得|记得)[^.!?。！？\n]{0,100}$"
-)
-"""An answer in front of words of doubt, in the same sentence: "It may be copper; I am not certain"."""
 
 
 def _without_quotes(text: str) -> str:
@@ -397,4 +361,4 @@ def _without_quotes(text: str) -> str:
         without = _QUOTATION.sub(" … ", text)
         if len(without) < len(text) and len(_WORD.findall(without, 0, 2000)) >= 4:
             text = without
-    return _CONDITION.sub(" ", text)
+    return load_pattern("all_languages", "condition").sub(" ", text)
