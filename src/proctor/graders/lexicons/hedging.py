@@ -34,8 +34,8 @@ def hedging_words(text: str, phrases: tuple[str, ...] = HEDGE_PHRASES) -> str | 
     Args:
         text: an answer.
         phrases: phrases to look for anywhere in the text. If they include all of `HEDGE_PHRASES`, they extend
-            the whole catalogue: all phrases of `hedges.toml`, and words of not knowing (for which the words of
-            the text are returned), outside of quotations, code and conditions.
+            the whole catalogue: all phrases of `hedges.toml`, and words of not knowing (these are returned as
+            the text has them), outside of quotations, code and conditions.
     """
     more = _beyond_the_catalogue(phrases)
     if more is None:
