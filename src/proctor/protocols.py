@@ -127,6 +127,20 @@ class Renderer(Protocol):
         """
 
 
+class DialectSetting(Struct, frozen=True):
+    """A key of `proctor.toml` that says how one dialect reads its files."""
+
+    key: str
+    """As the file has it, such as `evals-class`."""
+    choices: tuple[str, ...] = ()
+    """The texts that its value may be; empty where it is true or false."""
+
+    @property
+    def option(self) -> str:
+        """The name that it has among the options of a `Source`."""
+        return self.key.replace("-", "_")
+
+
 class Dialect:
     """The base of every dialect: reads one format of suite, and says all that others need to know of it.
 
@@ -188,6 +202,10 @@ class Dialect:
 
     def assertion_types(self) -> Collection[str]:
         """What the format calls its assertions: words that say no more as a label than the grader does."""
+        return ()
+
+    def settings(self) -> tuple[DialectSetting, ...]:
+        """What projects may say in `proctor.toml` about the reading of its files."""
         return ()
 
     def render(self, suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:

@@ -70,6 +70,8 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     """The fields of its own; None where the file cannot name it. Kinds with an address have more."""
     read_entry: Callable[[TargetSpec, TargetEntry], TargetSpec] | None = None
     """Fills in a specification from these fields; problems go to the entry's notes."""
+    model_is_file: bool = False
+    """Whether the model is a file, named from the folder of targets.yaml; bundles tell only its name."""
 
     # --- calls ---
     default_concurrency: int | None = None
