@@ -23,6 +23,15 @@ from proctor.plan import Planned
 from proctor.protocols import Stay
 
 
+class WorkspaceUse(Struct, frozen=True, kw_only=True):
+    """A workspace of a run, and how many trials will be in it."""
+
+    case: Case
+    """The first case that has this workspace, with its references to variables as they are written."""
+    case_count: int
+    trial_count: int
+
+
 class RunWork(Struct, frozen=True, kw_only=True):
     """What a worker must know of a run besides the planned trials. It can be pickled, and so can they.
 
@@ -35,6 +44,8 @@ class RunWork(Struct, frozen=True, kw_only=True):
     """The environment variables that cases name."""
     max_concurrency: int = 1
     """How many trials may be under way at once."""
+    workspaces: tuple[WorkspaceUse, ...] = ()
+    """The workspaces of the selected cases, from which a worker opens its own."""
 
 
 class TrialWorker(Protocol):

@@ -29,14 +29,14 @@ class Workspaces:
         """The folders that were kept, each with the id of its case; empty for a group of several."""
         return self._site.kept
 
-    def expect(self, case: Case, trials: int = 1) -> None:
-        """Announces `trials` trials of a case.
+    def expect(self, case: Case, trials: int = 1, *, case_count: int = 1) -> None:
+        """Announces `trials` trials of `case_count` cases with the workspace of this one.
 
         A group of one case then has that case in the hooks of all, and a group of which every trial has
         ended is closed at once instead of at the end of the run.
         """
         if case.workspace is not None:
-            self._group(case.workspace).expect(case, trials)
+            self._group(case.workspace).expect(case, trials, case_count)
 
     async def enter(self, case: Case, repeat: int) -> Stay:
         """A stay in the workspace of the case; `before_all` and `before_each` have run.
