@@ -39,7 +39,7 @@ _MAX_BATCH_WAIT_S = 0.01
 """An answer waits no longer than this for the others of its batch."""
 
 
-class LocalEngine:
+class AsyncioEngine:
     """Makes the planned trials of a run on one event loop."""
 
     def __init__(self, work: RunWork, worker: TrialWorker, writer: TrialWriter) -> None:

@@ -302,6 +302,8 @@ class Settings(Noun, frozen=True, kw_only=True):
     max_failures: int | None = None
     """The run stops once this number of its trials have ended as errors."""
     keep_workspaces: Literal["none", "failed", "all"] = "failed"
+    engine: str = "asyncio"
+    """What makes the trials; it changes no answer and no verdict."""
 
 
 class Seat(Noun, frozen=True, kw_only=True):

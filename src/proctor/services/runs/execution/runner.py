@@ -88,7 +88,7 @@ class TrialRunner:
             work, self._pool, stop=self._stop_because, warn=lambda text: self._listen(events.Warned(text))
         )
         writer = RunWriter(self._run, self._store, self._pool, self._listen, self._stop_because)
-        self._engine = ENGINES.get("local")(work, worker, writer)
+        self._engine = ENGINES.get(settings.engine)(work, worker, writer)
         if self._stopped:
             self._engine.stop()
         with watch_store(self._store, self._listen, self.stop):

@@ -23,7 +23,12 @@ _CALLS = {
     "--max-answer-bytes": "max_answer_bytes",
     "--budget-usd": "budget_usd",
 }
-_FREE = {**_CALLS, "--max-failures": "max_failures", "--keep-workspaces": "keep_workspaces"}
+_FREE = {
+    **_CALLS,
+    "--max-failures": "max_failures",
+    "--keep-workspaces": "keep_workspaces",
+    "--engine": "engine",
+}
 """The flags of settings that change no answer and no verdict, with their fields; any may be given again."""
 _GATES = {"--threshold": "threshold", "--min-pass-rate": "min_pass_rate", "--allow-errors": "allow_errors"}
 _JUDGING = {"--judge-repeat": "judge_repeats", "--judge-rule": "judge_rule"}
