@@ -61,3 +61,10 @@ def test_all_planning_is_drawn() -> None:
     files = {path.relative_to(SOURCE).as_posix() for path in (SOURCE / "services/runs/planning").glob("*.py")}
     assert files - {"services/runs/planning/__init__.py"} <= {*DRAWN, *LOOK_UPS}
     assert len(DRAWN) == len(set(DRAWN)) > 20
+
+
+def test_none_of_the_four_ways_of_planning_calls_another() -> None:
+    planners = {f"services/runs/planning/{name}.py" for name in ("regrade", "retry", "resume", "fresh")}
+    assert planners <= set(DRAWN)
+    calls = {path: planners.intersection(imported_files(path)) for path in planners}
+    assert not any(calls.values()), calls

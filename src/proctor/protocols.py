@@ -126,6 +126,20 @@ class Renderer(Protocol):
         """
 
 
+class DialectSetting(Struct, frozen=True):
+    """A key of `proctor.toml` that says how one dialect reads its files."""
+
+    key: str
+    """As the file has it, such as `evals-class`."""
+    choices: tuple[str, ...] = ()
+    """The texts that its value may be; empty where it is true or false."""
+
+    @property
+    def option(self) -> str:
+        """The name that it has among the options of a `Source`."""
+        return self.key.replace("-", "_")
+
+
 class Dialect:
     """The base class of dialects: reads suites in one format, and describes the format.
 
@@ -186,6 +200,10 @@ class Dialect:
 
     def assertion_types(self) -> Collection[str]:
         """Returns the format's names of assertion types, which as labels say no more than the grader."""
+        return ()
+
+    def settings(self) -> tuple[DialectSetting, ...]:
+        """What projects may say in `proctor.toml` about the reading of its files."""
         return ()
 
     def render(self, suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:

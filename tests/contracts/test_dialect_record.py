@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
@@ -12,14 +13,16 @@ from click.testing import CliRunner
 
 from proctor.cli.main import cli
 from proctor.dialects import DIALECTS, get_writable, writable_names
-from proctor.errors import SuiteError
+from proctor.errors import SuiteError, UsageError
 from proctor.model import Assertion, Case, Message, PassRule, Problem, Suite
-from proctor.protocols import Dialect, Head, Placed, Rendered, Source
+from proctor.protocols import Dialect, DialectSetting, Head, Placed, Rendered, Source
+from proctor.services.runs.config import load_config
 from proctor.services.suites import upload
 from proctor.services.suites.convert import MAIN, converted
 from proctor.services.suites.file_source import source_of
 from proctor.services.suites.folder_search import contents_of
 from proctor.services.suites.load import dialect_of, load
+from proctor.services.suites.save_upload import options_of
 
 BEGINNING = "tides!"
 
@@ -57,6 +60,9 @@ class Tides(Dialect):
             file = source.find(path)
             assert file is not None
             yield from cases_of(path, file.data)
+
+    def settings(self) -> tuple[DialectSetting, ...]:
+        return DialectSetting("tide-moon"), DialectSetting("tide-sea", ("north", "baltic"))
 
     def is_test_of_folder(self, path: str, read: Callable[[], bytes]) -> bool:
         return path.endswith(".tide") and read().startswith(BEGINNING.encode())
@@ -132,6 +138,28 @@ def test_a_suite_is_written_with_the_dialects_ending_and_pass_rule() -> None:
     made = converted(suite, [placed.case], "tides", lossy=False)
     assert (made.name_hint, made.files[MAIN]) == ("sea.tide", f"{BEGINNING}\na|High?|yes\n".encode())
     assert [(problem.level, problem.field) for problem in made.problems] == [("warning", "pass_rule")]
+
+
+def test_its_settings_are_keys_of_the_project_file_and_options_of_what_it_reads(file: Path) -> None:
+    project_file = file.with_name("proctor.toml")
+    project_file.write_text('tide-moon = true\ntide-sea = "baltic"\nrepeat = 2\n', encoding="utf-8")
+    config = load_config(["repeat"], file.parent)
+    assert config.flags == {"repeat": 2}
+    assert config.reading(file) == options_of(config) == {"tide_moon": True, "tide_sea": "baltic"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tide-moon = 1", "`tide-moon` is 1; give true or false."),
+        ("tide-sea = 'red'", "`tide-sea` is 'red'; give one of: north, baltic."),
+        ("tide-se = 'north'", "'tide-se' is no key of this file. Did you mean 'tide-sea'"),
+    ],
+)
+def test_a_wrong_setting_is_an_error_that_names_the_right_ones(file: Path, text: str, message: str) -> None:
+    file.with_name("proctor.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=re.escape(message)):
+        load_config(["repeat"], file.parent)
 
 
 def test_a_text_that_is_pasted_gets_the_dialects_ending() -> None:

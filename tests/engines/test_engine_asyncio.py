@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.engines.asyncio_engine import GRACE_S, LONG_GRACE_S, LocalEngine
+from proctor.engines.asyncio_engine import GRACE_S, LONG_GRACE_S, AsyncioEngine
 from proctor.engines.protocol import RunWork, TrialWorker, TrialWriter
 from proctor.errors import StoreError, TargetError, WorkspaceError
 from proctor.grading import Manner
@@ -124,8 +124,8 @@ RUN = Run(
 )
 
 
-def _engine(desk: Desk, max_concurrency: int) -> LocalEngine:
-    return LocalEngine(RunWork(run=RUN, max_concurrency=max_concurrency), desk, desk)
+def _engine(desk: Desk, max_concurrency: int) -> AsyncioEngine:
+    return AsyncioEngine(RunWork(run=RUN, max_concurrency=max_concurrency), desk, desk)
 
 
 def _scores(output: Output) -> tuple[Score, ...]:

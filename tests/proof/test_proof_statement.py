@@ -33,6 +33,7 @@ from proctor.proof.statement import (
     statement_from,
 )
 from proctor.reports.runs.serialize import Reported, told
+from proctor.targets import has_file_model
 from proctor.verdicts import Counts
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -205,50 +206,57 @@ RUN = Run(
 
 
 def test_the_config_has_no_place_on_the_makers_machine() -> None:
-    text = canonical(config_of(RUN)).decode()
+    text = canonical(config_of(RUN, has_file_model)).decode()
     assert "somebody" not in text
     assert "${{ MY_KEY }}" in text
     assert '"warnings":["s.jsonl:3: warning: Odd."]' in text
 
 
 def test_the_config_is_the_same_after_the_run_got_tags() -> None:
-    assert config_of(replace(RUN, tags=())) == config_of(RUN)
+    assert config_of(replace(RUN, tags=()), has_file_model) == config_of(RUN, has_file_model)
 
 
 def test_what_stands_in_other_files_is_not_in_the_config() -> None:
-    assert not {"suite", "versions", "prices_date", "tags"} & set(config_of(RUN))
+    assert not {"suite", "versions", "prices_date", "tags"} & set(config_of(RUN, has_file_model))
     assert environment_of(RUN) == {"versions": {"python": "3.11"}, "prices_date": "2026-01-01"}
 
 
 def test_publishing_twice_is_publishing_once() -> None:
-    assert published(published(RUN)) == published(RUN)
-    assert config_of(published(RUN)) == config_of(RUN)
+    assert published(published(RUN, has_file_model), has_file_model) == published(RUN, has_file_model)
+    assert config_of(published(RUN, has_file_model), has_file_model) == config_of(RUN, has_file_model)
 
 
 def test_what_the_user_wrote_stays() -> None:
     word = f"scripted:{HOME}/answers.jsonl"
     spec = TargetSpec(name=word, kind="scripted", model=f"{HOME}/answers.jsonl")
-    assert published(replace(RUN, target=spec)).target == spec
+    assert published(replace(RUN, target=spec), has_file_model).target == spec
 
 
 def test_a_command_line_and_a_models_name_stay_as_they_were_written() -> None:
     agent = TargetSpec(name="mine", kind="cli", model="/opt/agent --data /srv/data {PROMPT}")
     served = TargetSpec(name="other", kind="openai", model="/models/small")
-    shown = published(replace(RUN, target=agent, judges=(served,)))
+    shown = published(replace(RUN, target=agent, judges=(served,)), has_file_model)
     assert (shown.target, shown.judges) == (agent, (served,))
+
+
+def test_of_a_kind_whose_model_is_a_file_the_files_name_stays() -> None:
+    spec = TargetSpec(name="mine", kind="tape", model="/home/me/tapes/a.tape")
+    assert published(replace(RUN, target=spec), has_file_model).target == spec
+    shown = published(replace(RUN, target=spec), lambda spec: spec.kind == "tape")
+    assert shown.target == replace(spec, model="a.tape")
 
 
 def test_an_address_stays_as_it_was_written() -> None:
     spec = TargetSpec(name="mine", kind="openai", model="m", endpoint="https://host.internal/v1")
-    assert published(replace(RUN, target=spec)).target == spec
+    assert published(replace(RUN, target=spec), has_file_model).target == spec
     spec = replace(spec, options={"base_url": "https://${{ GATEWAY }}/v1"})
-    assert published(replace(RUN, target=spec)).target.endpoint == "https://${{ GATEWAY }}/v1"
+    assert published(replace(RUN, target=spec), has_file_model).target.endpoint == "https://${{ GATEWAY }}/v1"
 
 
 def test_a_warning_names_its_file_and_no_folder_of_it() -> None:
     warnings = (f"{HOME}/x/s.jsonl:3: warning: Odd: {HOME}.", f"{HOME} is odd.", "x/s.jsonl:3: warning: Odd.")
     run = replace(RUN, suite=replace(RUN.suite, folder=""), warnings=warnings)
-    assert published(run).warnings == (f"s.jsonl:3: warning: Odd: {HOME}.", *warnings[1:])
+    assert published(run, has_file_model).warnings == (f"s.jsonl:3: warning: Odd: {HOME}.", *warnings[1:])
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,17 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from proctor.protocols import Store
 from proctor.services import events
 from proctor.services.runs.execution.session import Session
 from proctor.services.runs.request import Request
-from proctor.stores.sqlite.store import SqliteStore
+from proctor.stores import open_store
 
 
 @pytest.fixture(autouse=True)
@@ -24,10 +26,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def store(folder: Path) -> Iterator[SqliteStore]:
-    opened = SqliteStore.open_file(str(folder / "kept.db"))
-    yield opened
-    opened.close()
+def address() -> str:
+    """Where a test's store is. A test that looks into its file sets this to a path, by `parametrize`."""
+    return ":memory:"
+
+
+@pytest.fixture
+def store(folder: Path, address: str) -> Iterator[Store]:
+    with closing(open_store(address)) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -44,7 +51,7 @@ def environ(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def session(
-    store: SqliteStore, told: list[events.Event], folder: Path, environ: dict[str, str]
+    store: Store, told: list[events.Event], folder: Path, environ: dict[str, str]
 ) -> Callable[[], Session]:
     def make() -> Session:
         return Session(store, environ, told.append, folder=folder)

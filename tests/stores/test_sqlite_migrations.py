@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,8 @@ from hypothesis import strategies as st
 
 from proctor.codec import target_digest
 from proctor.errors import StoreError
-from proctor.model import Run
+from proctor.model import Label, Run
+from proctor.stores.sqlite.connection import is_writable
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
 from proctor.stores.sqlite.store import SqliteStore
 
@@ -241,3 +244,46 @@ def test_one_store_can_be_made_by_many_at_the_same_moment(tmp_path: Path) -> Non
         for thread in threads:
             thread.join()
         assert problems == []
+
+
+def test_a_log_that_others_make_and_remove_makes_no_store_read_only(tmp_path: Path) -> None:
+    path, log, is_over = tmp_path / "s.db", tmp_path / "s.db-wal", threading.Event()
+    path.touch()
+
+    def toggle() -> None:
+        while not is_over.is_set():
+            log.touch()
+            log.unlink()
+
+    thread = threading.Thread(target=toggle)
+    thread.start()
+    try:
+        answers = {is_writable(str(path)) for _ in range(3_000)}
+    finally:
+        is_over.set()
+        thread.join()
+    assert answers == {True}
+
+
+_LABEL_ALONE = """
+import sys
+from contextlib import closing
+from proctor.model import Label
+from proctor.stores.sqlite.store import SqliteStore
+
+for number in range(400):
+    with closing(SqliteStore.open_file(sys.argv[1])) as store:
+        store.label(Label(run="r1", case_id=f"c{number}", passed=True, by="bo"))
+"""
+
+
+def test_two_processes_that_open_and_close_a_store_all_the_time_lose_no_label(tmp_path: Path) -> None:
+    path = str(tmp_path / "s.db")
+    SqliteStore.open_file(path).close()
+    with subprocess.Popen([sys.executable, "-c", _LABEL_ALONE, path]) as other:
+        while other.poll() is None:
+            with closing(SqliteStore.open_file(path)) as store:
+                store.label(Label(run="r1", case_id="c", passed=True, by="ana"))
+    assert other.returncode == 0
+    with closing(SqliteStore.open_file(path)) as store:
+        assert sum(kept.label.by == "bo" for kept in store.labels("r1")) == 400

@@ -1,4 +1,4 @@
-"""Runs planned trials. `ENGINES` is the table of all engines.
+"""Runs planned trials. `ENGINES` is the table of all engines; `--engine` selects one.
 
 In: an iterator of planned trials, a worker that calls targets and graders, a writer that stores.
 Out: trials, passed to the writer. Start with `protocol.py`; `asyncio_engine.py` is the engine on one machine.
@@ -17,6 +17,6 @@ if TYPE_CHECKING:
 ENGINES: Registry[EngineFactory] = Registry(
     "engines",
     {
-        "local": "proctor.engines.asyncio_engine:LocalEngine",
+        "asyncio": "proctor.engines.asyncio_engine:AsyncioEngine",
     },
 )

@@ -39,7 +39,7 @@ _MAX_BATCH_WAIT_S = 0.01
 """The maximum time that an answer waits for the rest of its batch."""
 
 
-class LocalEngine:
+class AsyncioEngine:
     """Runs the planned trials of a run on one event loop."""
 
     def __init__(self, work: RunWork, worker: TrialWorker, writer: TrialWriter) -> None:

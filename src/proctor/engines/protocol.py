@@ -22,6 +22,15 @@ from proctor.plan import Planned
 from proctor.protocols import Stay
 
 
+class WorkspaceUse(Struct, frozen=True, kw_only=True):
+    """A workspace of a run, and how many trials will be in it."""
+
+    case: Case
+    """The first case that has this workspace, with its references to variables as they are written."""
+    case_count: int
+    trial_count: int
+
+
 class RunWork(Struct, frozen=True, kw_only=True):
     """The input of a worker besides the planned trials; all of it can be pickled.
 
@@ -34,6 +43,8 @@ class RunWork(Struct, frozen=True, kw_only=True):
     """The environment variables in references of cases."""
     max_concurrency: int = 1
     """The maximum number of concurrent trials."""
+    workspaces: tuple[WorkspaceUse, ...] = ()
+    """The workspaces of the selected cases, from which a worker opens its own."""
 
 
 class TrialWorker(Protocol):

@@ -303,6 +303,8 @@ class Settings(Noun, frozen=True, kw_only=True):
     max_failures: int | None = None
     """The run stops after this number of trials that ended as errors."""
     keep_workspaces: Literal["none", "failed", "all"] = "failed"
+    engine: str = "asyncio"
+    """What makes the trials; it changes no answer and no verdict."""
 
 
 class Seat(Noun, frozen=True, kw_only=True):

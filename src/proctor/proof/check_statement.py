@@ -23,6 +23,7 @@ from proctor.proof.statement import (
     ENVELOPE,
     ENVIRONMENT,
     Claim,
+    HasFileModel,
     Statement,
     claim_of,
     config_of,
@@ -111,7 +112,7 @@ def statement_of(envelope: Envelope) -> Statement:
     return understood(f"{ENVELOPE}: the statement", lambda: statement_from(parsed(envelope.payload)))
 
 
-def run_of(config: bytes, environment: bytes, suite: Suite) -> Run:
+def run_of(config: bytes, environment: bytes, suite: Suite, has_file_model: HasFileModel) -> Run:
     """Builds the run from config.json, environment.json and the suite's header.
 
     Raises:
@@ -122,7 +123,8 @@ def run_of(config: bytes, environment: bytes, suite: Suite) -> Run:
     same(ENVIRONMENT, "the list of fields", sorted(around), ["prices_date", "versions"])
     whole = {**parts, **around, "suite": suite}
     run = understood(CONFIG, lambda: msgspec.convert(whole, Run))
-    for place, data, make in ((CONFIG, config, config_of), (ENVIRONMENT, environment, environment_of)):
+    make_config = partial(config_of, has_file_model=has_file_model)
+    for place, data, make in ((CONFIG, config, make_config), (ENVIRONMENT, environment, environment_of)):
         rebuilt = understood(place, partial(_render, make, run))
         if rebuilt != data:
             raise Defect(f"{place} has a field that is unknown, in the wrong place or not as it is written.")

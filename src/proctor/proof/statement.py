@@ -9,7 +9,7 @@ https://github.com/in-toto/attestation/blob/main/spec/predicates/test-result.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
@@ -35,10 +35,9 @@ ENVELOPE = "envelope.json"
 """The file with the statement and its signatures; a bundle has this file and `FILES`."""
 EXTENSION = "proctor_attestation"
 
-_MADE_ABSOLUTE = frozenset({"local", "replay", "scripted"})
-"""Kinds whose model is a file; in a targets file its path is relative to that file's folder."""
-
 Kind = Literal["full", "public"]
+HasFileModel = Callable[[TargetSpec], bool]
+"""Whether a target's model is a file, whose path a targets file makes absolute."""
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 """A time with a time zone."""
 
@@ -209,20 +208,24 @@ def _clause(error: Exception) -> str:
 # --- files -------------------------------------------------------------------------------------------------
 
 
-def published(run: Run) -> Run:
+def published(run: Run, has_file_model: HasFileModel) -> Run:
     """Returns the run for a bundle: without tags, which can change, and without paths of the local machine.
 
     Paths that a targets file made absolute keep their last part; what the user wrote is not changed, nor is
     an address with references to variables.
     """
     folder = run.suite.folder
+
+    def publish(specs: Iterable[TargetSpec]) -> tuple[TargetSpec, ...]:
+        return tuple(_published_spec(spec, has_file_model) for spec in specs)
+
     return replace(
         run,
         suite=replace(run.suite, folder=""),
-        target=_published_spec(run.target),
-        judges=tuple(_published_spec(value) for value in run.judges),
-        named_targets=tuple(_published_spec(value) for value in run.named_targets),
-        named_judges=tuple(_published_spec(value) for value in run.named_judges),
+        target=_published_spec(run.target, has_file_model),
+        judges=publish(run.judges),
+        named_targets=publish(run.named_targets),
+        named_judges=publish(run.named_judges),
         warnings=tuple(_published_warning(_without(folder, value)) for value in run.warnings),
         tags=(),
     )
@@ -248,9 +251,10 @@ def published_trial(trial: Trial, case: Case, run: Run) -> Trial:
     return replace(trial, scores=scores, failure=replace(trial.failure, message=message))
 
 
-def config_of(run: Run) -> dict[str, Any]:
+def config_of(run: Run, has_file_model: HasFileModel) -> dict[str, Any]:
     """Returns the content of config.json: the published run without what other files contain."""
-    config: dict[str, Any] = data_of(canonical(replace(published(run), versions={}, prices_date=None)))
+    published_run = replace(published(run, has_file_model), versions={}, prices_date=None)
+    config: dict[str, Any] = data_of(canonical(published_run))
     del config["suite"]
     return config
 
@@ -260,20 +264,20 @@ def environment_of(run: Run) -> dict[str, Any]:
     return {"versions": run.versions, "prices_date": run.prices_date}
 
 
-def _published_spec(spec: TargetSpec) -> TargetSpec:
+def _published_spec(spec: TargetSpec, has_file_model: HasFileModel) -> TargetSpec:
     options = {name: value for name, value in spec.options.items() if name != "folder"}
     if isinstance(options.get("healthcheck"), dict):
         options["healthcheck"] = _at_last_part(options["healthcheck"])
     options = _at_last_part(options)
     address = options.get("base_url")
-    is_users = spec.kind not in _MADE_ABSOLUTE or spec.model in spec.name
+    is_users = not has_file_model(spec) or spec.model in spec.name
     return replace(
         spec,
         model=spec.model if is_users else _last_part(spec.model),
         endpoint=address if names_in(address) else spec.endpoint,
         options=options,
-        judge=None if spec.judge is None else _published_spec(spec.judge),
-        fallbacks=tuple(_published_spec(fallback) for fallback in spec.fallbacks),
+        judge=None if spec.judge is None else _published_spec(spec.judge, has_file_model),
+        fallbacks=tuple(_published_spec(fallback, has_file_model) for fallback in spec.fallbacks),
     )
 
 

@@ -81,5 +81,10 @@ def get_kind(spec: TargetSpec) -> TargetKind:
         return TargetKind(name=spec.kind, open_target=_open_unknown)
 
 
+def has_file_model(spec: TargetSpec) -> bool:
+    """Whether a target's model is a file."""
+    return get_kind(spec).model_is_file
+
+
 async def _open_unknown(spec: TargetSpec, _context: Opening) -> Target:
     raise UnknownName("target", spec.kind, TARGETS.names())

@@ -182,6 +182,7 @@ REPLAY = TargetKind(
     provider_names=("transcript",),
     file_fields=("file", "path"),
     read_entry=read_file,
+    model_is_file=True,
     is_cacheable=False,
     is_instant=True,
     first_case=first_case,

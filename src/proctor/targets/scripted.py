@@ -128,6 +128,7 @@ SCRIPTED = TargetKind(
     summary="answers by case id or glob",
     file_fields=("file", "path"),
     read_entry=read_file,
+    model_is_file=True,
     is_cacheable=False,
     is_instant=True,
     reads_case_ids=True,

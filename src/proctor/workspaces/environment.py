@@ -29,14 +29,14 @@ class Workspaces:
         """The kept folders, each with the id of its case; the id is empty for a group of several cases."""
         return self._site.kept
 
-    def expect(self, case: Case, trials: int = 1) -> None:
-        """Announces `trials` trials of a case.
+    def expect(self, case: Case, trials: int = 1, *, case_count: int = 1) -> None:
+        """Announces `trials` trials of `case_count` cases with the workspace of this one.
 
         This lets a group of a single case pass that case to its hooks, and lets a group close when its last
         trial has ended instead of at the end of the run.
         """
         if case.workspace is not None:
-            self._group(case.workspace).expect(case, trials)
+            self._group(case.workspace).expect(case, trials, case_count)
 
     async def enter(self, case: Case, repeat: int) -> Stay:
         """Enters the workspace of a case, after `before_all` and `before_each`.

@@ -72,9 +72,9 @@ class Group:
         self._finished_trials = 0
         self._visits: set[Visit] = set()
 
-    def expect(self, case: Case, trials: int) -> None:
-        """Announces `trials` trials of a case."""
-        self._cases += 1
+    def expect(self, case: Case, trials: int, case_count: int) -> None:
+        """Announces `trials` trials of `case_count` cases, of which `case` is one."""
+        self._cases += case_count
         self._case = case if self._cases == 1 else None
         self._trials += trials
 

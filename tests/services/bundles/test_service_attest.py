@@ -80,6 +80,7 @@ def parsed_payload(path: str) -> bytes:
 # --- the same bytes ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("address", ["kept.db"])
 def test_the_same_run_is_the_same_bytes(
     store: SqliteStore, run: Run, key: SigningKey, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +102,7 @@ def test_the_same_run_is_the_same_bytes(
     assert Path("second.zip").read_bytes() == (folder / "first.zip").read_bytes()
 
 
+@pytest.mark.parametrize("address", ["kept.db"])
 def test_a_copy_of_the_store_gives_the_same_bytes(store: SqliteStore, run: Run, folder: Path) -> None:
     store.flush()
     with closing(sqlite3.connect("kept.db")) as kept, closing(sqlite3.connect("copy.db")) as copy:

@@ -121,6 +121,7 @@ async def test_what_judges_said_is_recounted_and_their_names_are_told(
 # --- what is refused ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("address", ["kept.db"])
 def test_an_output_that_was_edited_in_the_store_is_found_and_leaves_no_bundle(
     store: SqliteStore, run: Run
 ) -> None:

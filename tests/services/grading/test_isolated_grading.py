@@ -10,9 +10,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
+from time import process_time
 from typing import ClassVar
+from weakref import finalize
 
 import pytest
 
@@ -96,6 +99,30 @@ def test_what_is_not_soon_is_ended_in_the_middle() -> None:
         assert isolation.attempt(partial(sum, [1, 2]), MAX_INLINE_SIZE + 1) is None
     finally:
         isolation.close()
+
+
+@needs_timer
+def test_what_is_called_because_an_object_is_freed_runs_to_its_end() -> None:
+    class Thing:
+        pass
+
+    finished: list[bool] = []
+
+    def clean_up() -> None:
+        began = process_time()
+        while process_time() - began < 0.03:
+            pass
+        finished.append(True)
+
+    def free() -> None:
+        thing = Thing()
+        finalize(thing, clean_up)
+        del thing
+        _forever()
+
+    with closing(BlockingIsolation()) as isolation:
+        assert isolation.attempt(free, 1) is None
+    assert finished == [True]
 
 
 @needs_timer

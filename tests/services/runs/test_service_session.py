@@ -152,6 +152,7 @@ async def test_a_session_cancelled_at_once_tells_and_stores_that_it_was(
     assert store.run(done.run.id).status == "interrupted"
 
 
+@pytest.mark.parametrize("address", ["kept.db"])
 async def test_a_store_that_fails_in_the_middle_is_told_and_the_targets_are_closed(
     make: Make, three: str, store: SqliteStore, folder: Path
 ) -> None:

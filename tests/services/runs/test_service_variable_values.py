@@ -120,6 +120,7 @@ async def test_an_answer_to_one_value_is_none_to_another(bench: Bench) -> None:
     assert ["alice" in prompt for prompt in bench.asked] == [True, False]
 
 
+@pytest.mark.parametrize("address", ["kept.db"])
 async def test_the_cache_has_an_answer_for_each_value(bench: Bench, folder: Path, cached: list[str]) -> None:
     word = cached.pop()
     for who in ("alice", "bob", "alice"):
@@ -180,6 +181,7 @@ async def test_a_run_of_an_earlier_version_has_no_values_and_serves_no_answer(
     assert (await bench.run("", "alice", resume=first.run.id)).tally.all.total == 1
 
 
+@pytest.mark.parametrize("address", ["kept.db"])
 async def test_a_value_is_in_the_store_only_as_a_keyed_digest_and_in_no_bundle(
     bench: Bench, store: SqliteStore, folder: Path
 ) -> None:

@@ -158,6 +158,7 @@ def test_a_project_that_is_copied_with_its_store_keeps_its_names(
     assert titles() == ["tests v2", "deep/tests v1"]
 
 
+@pytest.mark.parametrize("address", ["kept.db"])
 def test_a_name_of_an_earlier_store_goes_to_the_file_with_its_cases(
     write: Write, save: Save, store: SqliteStore
 ) -> None:

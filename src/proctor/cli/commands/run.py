@@ -39,6 +39,7 @@ _SETTINGS = (
     *("repeats", "concurrency", "timeout_s", "retries", "threshold", "min_pass_rate", "allow_errors"),
     "max_answer_bytes",
     *("judge_repeats", "judge_rule", "cache", "reuse", "budget_usd", "max_failures", "keep_workspaces"),
+    "engine",
 )
 """Parameters that are fields of `Settings`."""
 _SHARE = Number(0, 1)
@@ -178,6 +179,13 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         default="failed",
         show_default=True,
         help="Which trials keep their workspaces on disk; without a value, all.",
+    ),
+    click.option(
+        "--engine",
+        metavar="NAME",
+        default="asyncio",
+        show_default=True,
+        help="What makes the trials: asyncio, on this machine, or an engine of an installed package.",
     ),
     click.option("--threshold", type=_SHARE, help="A case passes at this weighted score."),
     click.option(

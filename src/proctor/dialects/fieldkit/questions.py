@@ -20,7 +20,7 @@ from proctor.dialects.shared.csv_rows import table_rows
 from proctor.dialects.shared.jsonl import file_name
 from proctor.dialects.shared.signatures import fields_of
 from proctor.model import Assertion, Case, Message, Problem, Suite
-from proctor.protocols import Dialect, Head, Placed, Source
+from proctor.protocols import Dialect, DialectSetting, Head, Placed, Source
 from proctor.validation import Fields, Notes, kind_of
 
 MODES: Final = ("closed", "oracle", "retrieval")
@@ -54,6 +54,10 @@ class FieldkitQa(Dialect):
         if "question" in names and names.intersection(_EXPECTED) and not names & _PROMPTS:
             return "its lines have `question` and an answer"
         return None
+
+    def settings(self) -> tuple[DialectSetting, ...]:
+        """Whether questions of FinanceBench are shown with their evidence."""
+        return (DialectSetting("open-book"),)
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""

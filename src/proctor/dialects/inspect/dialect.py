@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from proctor.dialects.shared.signatures import is_of_inspect
 from proctor.model import Problem, Suite
-from proctor.protocols import Dialect, Head, Placed, Source
+from proctor.protocols import Dialect, DialectSetting, Head, Placed, Source
 
 
 class Inspect(Dialect):
@@ -29,6 +29,12 @@ class Inspect(Dialect):
         from proctor.dialects.inspect.samples import TYPES  # most runs use another dialect
 
         return TYPES
+
+    def settings(self) -> tuple[DialectSetting, ...]:
+        """How answers are compared with the target."""
+        from proctor.dialects.inspect.samples import SCORERS  # most runs are of another dialect
+
+        return (DialectSetting("inspect-scorer", tuple(SCORERS)),)
 
 
 DIALECT = Inspect()

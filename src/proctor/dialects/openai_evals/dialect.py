@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from proctor.dialects.shared.head import read_head
 from proctor.dialects.shared.signatures import YAML, is_of_evals_registry, is_of_openai_evals
 from proctor.model import Problem, Suite
-from proctor.protocols import Dialect, Head, Placed, Source
+from proctor.protocols import Dialect, DialectSetting, Head, Placed, Source
 
 
 class OpenAiEvals(Dialect):
@@ -43,6 +43,12 @@ class OpenAiEvals(Dialect):
         from proctor.dialects.openai_evals.classes import TYPES  # most runs use another dialect
 
         return TYPES
+
+    def settings(self) -> tuple[DialectSetting, ...]:
+        """How rows are judged that no registry names."""
+        from proctor.dialects.openai_evals.classes import TYPES  # most runs are of another dialect
+
+        return (DialectSetting("evals-class", TYPES),)
 
 
 DIALECT = OpenAiEvals()

@@ -70,6 +70,7 @@ _SETTING_FLAGS = {
     "judge_rule": "--judge-rule",
     "budget_usd": "--budget-usd",
     "max_failures": "--max-failures",
+    "engine": "--engine",
 }
 
 

@@ -43,6 +43,7 @@ from proctor.protocols import Store, StoredTrial
 from proctor.services.progress_lines import Tell, telling
 from proctor.services.runs.reading.report import keep_look
 from proctor.splits import held_out
+from proctor.targets import has_file_model
 
 if TYPE_CHECKING:
     from proctor.bundles.keys import SigningKey
@@ -152,8 +153,8 @@ def passed_into(
     """
     if public and run.suite.split_rule is not None:
         run = replace(run, warnings=())  # they may quote held-out cases
-    redacted_run = published(run)
-    out.add(CONFIG, canonical(config_of(run)))
+    redacted_run = published(run, has_file_model)
+    out.add(CONFIG, canonical(config_of(run, has_file_model)))
     out.add(ENVIRONMENT, canonical(environment_of(run)))
     out.add(SUITE, header_line(redacted_run.suite))
     stream = _RunStream(out, store, run, public=public, on_line=on_line)

@@ -27,6 +27,7 @@ from proctor.services.bundles.verify import Verified
 from proctor.services.progress_lines import Tell, telling
 from proctor.services.runs.reading.report import rows_of
 from proctor.services.suites.builtin_suites import BUILTIN
+from proctor.targets import has_file_model
 
 TAG = "imported"
 """The prefix of an imported run's tag, followed by the standing of its signatures."""
@@ -128,10 +129,11 @@ def _undo(store: Store, run: Run | None, suite: Suite, versions_before: set[tupl
 
 def _is_same(store: Store, run: Run, bundle: Bundle, verification: Verified) -> bool:
     """Whether a bundle is of this stored run: its maker may import it again."""
-    theirs, own = verification.run, published(replace(run, imported=None))
+    theirs, own = verification.run, published(replace(run, imported=None), has_file_model)
     if _without_place(own.suite) != _without_place(theirs.suite):
         return False
-    if (config_of(own), environment_of(own)) != (config_of(theirs), environment_of(theirs)):
+    configs = [config_of(either, has_file_model) for either in (own, theirs)]
+    if configs[0] != configs[1] or environment_of(own) != environment_of(theirs):
         return False
     cases = ((stored_case.case, stored_case.sent) for stored_case in store.cases(run.suite.content))
     if not _are_equal(cases, ((line.case, line.sent) for line in read_cases(bundle, verification.statement))):

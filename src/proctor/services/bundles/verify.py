@@ -39,6 +39,7 @@ from proctor.proof.statement import CONFIG, ENVELOPE, ENVIRONMENT, FILES, SUITE,
 from proctor.services.bundles.regrade import Deriving
 from proctor.services.grading.isolated_grading import BlockingIsolation
 from proctor.services.progress_lines import Tell, telling
+from proctor.targets import has_file_model
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
@@ -224,7 +225,9 @@ class _BundleFiles:
     def run(self) -> Run:
         """Returns the run, from the header of the suite and two files."""
         header = next(self._bundle.lines(SUITE), b"")
-        return run_of(self._read_whole(CONFIG), self._read_whole(ENVIRONMENT), header_of(header))
+        return run_of(
+            self._read_whole(CONFIG), self._read_whole(ENVIRONMENT), header_of(header), has_file_model
+        )
 
     def cases(self, run: Run) -> Iterator[bytes]:
         """Returns the lines of the cases; the header before them must be that of the run."""

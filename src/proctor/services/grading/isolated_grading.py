@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet, finalize
 
 if TYPE_CHECKING:
     from proctor.services.grading.worker_pool import GradingPool, GradingProcess
@@ -25,6 +26,8 @@ MAX_INLINE_SIZE = 200_000
 _MAX_SIZE_WITHOUT_ALARM = 4_000
 _ALARM_AGAIN_S = 0.005
 """The alarm repeats, as Python ignores exceptions raised while it frees an object."""
+_FREEING_FILES = frozenset({WeakSet.__init__.__code__.co_filename, finalize.__init__.__code__.co_filename})
+"""The files of the standard library with the functions that Python calls when it frees an object."""
 
 
 class TooLong(BaseException):
@@ -77,10 +80,12 @@ class InlineLimit:
 
 
 def _must_not_raise(frame: FrameType | None) -> bool:
-    """Whether a module is being imported, which would stay half initialized, or `__del__` drops errors."""
+    """Whether a module is being imported, which would stay half initialized, or an object is being freed."""
     while frame is not None:
         code = frame.f_code
-        if code.co_name == "__del__" or code.co_filename.startswith("<frozen importlib"):
+        if code.co_name == "__del__" or code.co_filename in _FREEING_FILES:
+            return True
+        if code.co_filename.startswith("<frozen importlib"):
             return True
         frame = frame.f_back
     return False

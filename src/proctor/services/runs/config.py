@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from proctor.dialects import DIALECTS
 from proctor.errors import UsageError, suggestion
+from proctor.protocols import DialectSetting
 from proctor.stores import move_address
 
 NAME = "proctor.toml"
-_READING = ("prompts", "evaluators", "substitutions", "open-book", "inspect-scorer", "evals-class")
-"""Keys that say how suites are read; every other one stands for a flag of `run`."""
+_READING = ("prompts", "evaluators", "substitutions")
+"""Keys that say how suites are read, besides those of single dialects; every other one is a flag of `run`."""
 
 
 class Config(Struct, frozen=True, kw_only=True):
@@ -32,16 +34,12 @@ class Config(Struct, frozen=True, kw_only=True):
     """The ids of the prompts that judges get; empty for all."""
     substitutions: dict[str, str] = {}
     """What placeholders in the checks of graded prompts stand for."""
-    open_book: bool | None = None
-    """Whether questions of FinanceBench are shown with their evidence; None leaves it to the dialect."""
-    inspect_scorer: str | None = None
-    """How answers to samples of Inspect are compared with the target; None leaves it to the dialect."""
-    evals_class: str | None = None
-    """How rows of OpenAI's evals are judged that no registry names; None refuses them."""
+    dialect_options: dict[str, str | bool] = {}
+    """The values of the settings that dialects have, by the options of a `Source`."""
 
     def reading(self, path: Path) -> dict[str, Any]:
         """The options of the `Source` of a suite, which is that file or all of that folder."""
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = dict(self.dialect_options)
         if self.prompts is not None:
             folder = path if path.is_dir() else path.parent
             options["prompts"] = Path(os.path.relpath(self.prompts, folder)).as_posix()
@@ -49,12 +47,6 @@ class Config(Struct, frozen=True, kw_only=True):
             options["evaluators"] = list(self.evaluators)
         if self.substitutions:
             options["substitutions"] = dict(self.substitutions)
-        if self.open_book is not None:
-            options["open_book"] = self.open_book
-        if self.inspect_scorer is not None:
-            options["inspect_scorer"] = self.inspect_scorer
-        if self.evals_class is not None:
-            options["evals_class"] = self.evals_class
         return options
 
 
@@ -73,7 +65,9 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
         return Config()
     shown_path = os.path.relpath(path)
     table = _table(path, shown_path)
-    valid_names = sorted({*_READING, *flags, "suite"})
+    known_names = {*_READING, *flags, "suite"}
+    settings = {} if table.keys() <= known_names else _dialect_settings()  # which imports all dialects
+    valid_names = sorted({*known_names, *settings})
     for name in table:
         if name not in valid_names:
             raise UsageError(
@@ -86,13 +80,15 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
         raise UsageError(f"{shown_path}: error: `prompts` is {prompts!r}, and there is no such folder.")
     return Config(
         path=path,
-        flags=_flags(table, path, shown_path),
+        flags=_flags(table, settings.keys(), path, shown_path),
         prompts=None if prompts is None else path.parent / prompts,
         evaluators=tuple(_texts(table, "evaluators", shown_path)),
         substitutions=_substitutions(table, shown_path),
-        open_book=_open_book(table, shown_path),
-        inspect_scorer=_inspect_scorer(table, shown_path) if "inspect-scorer" in table else None,
-        evals_class=_evals_class(table, shown_path) if "evals-class" in table else None,
+        dialect_options={
+            settings[name].option: _dialect_option(settings[name], value, shown_path)
+            for name, value in table.items()
+            if name in settings
+        },
     )
 
 
@@ -114,8 +110,10 @@ def _table(path: Path, shown_path: str) -> dict[str, Any]:
         raise UsageError(f"The file {shown_path!r} cannot be read: {error.strerror}.") from None
 
 
-def _flags(table: dict[str, Any], path: Path, shown_path: str) -> dict[str, Any]:
-    flags = {name: value for name, value in table.items() if name not in _READING}
+def _flags(
+    table: dict[str, Any], dialect_keys: Collection[str], path: Path, shown_path: str
+) -> dict[str, Any]:
+    flags = {name: value for name, value in table.items() if name not in {*_READING, *dialect_keys}}
     for name, value in flags.items():
         if isinstance(value, dict):
             raise UsageError(f"{shown_path}: error: `{name}` is a table; give a value or a list of values.")
@@ -149,28 +147,18 @@ def _substitutions(table: dict[str, Any], shown_path: str) -> dict[str, str]:
     return value
 
 
-def _open_book(table: dict[str, Any], shown_path: str) -> bool | None:
-    value = table.get("open-book")
-    if value is not None and not isinstance(value, bool):
-        raise UsageError(f"{shown_path}: error: `open-book` is {value!r}; give true or false.")
-    return value
+def _dialect_settings() -> dict[str, DialectSetting]:
+    """The settings of all dialects by their keys."""
+    dialects = DIALECTS.load_all().values()
+    return {setting.key: setting for dialect in dialects for setting in dialect.settings()}
 
 
-def _inspect_scorer(table: dict[str, Any], shown_path: str) -> str:
-    from proctor.dialects.inspect.samples import SCORERS  # most projects have no dataset
-
-    value = table["inspect-scorer"]
-    if not isinstance(value, str) or value not in SCORERS:
-        valid_names = ", ".join(SCORERS)
-        raise UsageError(f"{shown_path}: error: `inspect-scorer` is {value!r}; give one of: {valid_names}.")
-    return value
-
-
-def _evals_class(table: dict[str, Any], shown_path: str) -> str:
-    from proctor.dialects.openai_evals.classes import TYPES  # most projects have no evals
-
-    value: str = table["evals-class"]
-    if value not in TYPES:
-        valid_names = ", ".join(TYPES)
-        raise UsageError(f"{shown_path}: error: `evals-class` is {value!r}; give one of: {valid_names}.")
-    return value
+def _dialect_option(setting: DialectSetting, value: Any, shown_path: str) -> str | bool:
+    if setting.choices:
+        is_valid, expected = value in setting.choices, f"one of: {', '.join(setting.choices)}"
+    else:
+        is_valid, expected = isinstance(value, bool), "true or false"
+    if not is_valid:
+        raise UsageError(f"{shown_path}: error: `{setting.key}` is {value!r}; give {expected}.")
+    option: str | bool = value
+    return option

@@ -163,15 +163,9 @@ def save(
 
 def options_of(config: Config) -> dict[str, Any]:
     """Returns the reading options of `proctor.toml` that name no folder of this machine."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = dict(config.dialect_options)
     if config.substitutions:
         options["substitutions"] = dict(config.substitutions)
-    if config.open_book is not None:
-        options["open_book"] = config.open_book
-    if config.inspect_scorer is not None:
-        options["inspect_scorer"] = config.inspect_scorer
-    if config.evals_class is not None:
-        options["evals_class"] = config.evals_class
     return options
 
 

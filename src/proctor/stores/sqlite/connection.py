@@ -148,7 +148,7 @@ def _check_before_opening(path: Path) -> None:
 
 def _check_log(path: Path) -> None:
     log = Path(f"{path}-wal")
-    if not log.is_file() or not log.stat().st_size:
+    if not log.exists():
         return
     from proctor.stores.sqlite.wal_check import is_foreign_log
 
@@ -300,8 +300,25 @@ def is_writable(path: str) -> bool:
     if not real.exists():
         return True
     places = [real.parent, *(Path(f"{real}{ending}") for ending in _SIBLINGS)]
+    return all(_is_writable_or_missing(place) for place in places)
+
+
+def _is_writable_or_missing(path: Path) -> bool:
+    """Whether a file can be written or is not there.
+
+    Other processes make and remove the log meanwhile, so a refusal counts if the file stays the same.
+    """
     effective = os.access in os.supports_effective_ids
-    return all(os.access(place, os.W_OK, effective_ids=effective) for place in places if place.exists())
+    while True:
+        try:
+            before = path.stat()
+            if os.access(path, os.W_OK, effective_ids=effective):
+                return True
+            after = path.stat()
+        except FileNotFoundError:
+            return True
+        if (before.st_ino, before.st_ctime_ns) == (after.st_ino, after.st_ctime_ns):
+            return False
 
 
 def is_read_only(db: sqlite3.Connection) -> bool:

@@ -13,6 +13,8 @@ from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
+from msgspec import Struct
+
 from proctor.stores.sqlite.run_locks import holder_of_lock
 
 _SHARED_BY_READERS = 128
@@ -26,9 +28,32 @@ def is_foreign_log(path: Path) -> bool:
 
     To be called only while this process has no connection to the store.
     """
-    log = Path(f"{path}-wal")
-    if not log.is_file() or not log.stat().st_size or _is_in_use(Path(f"{path}-shm")):
+    log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
+    try:
+        before = _stamp(log)
+        if not log.is_file() or not before.size or _is_in_use(index):
+            return False
+        # A process that has opened the store meanwhile shows by its lock, one that has closed it by the log.
+        return _differs(path, log) and not _is_in_use(index) and _stamp(log) == before
+    except FileNotFoundError:  # there is none, or another process has just closed the store
         return False
+
+
+class _Stamp(Struct, frozen=True):
+    """What changes whenever a log is written or made again."""
+
+    size: int
+    inode: int
+    modified_ns: int
+
+
+def _stamp(log: Path) -> _Stamp:
+    stat = log.stat()
+    return _Stamp(stat.st_size, stat.st_ino, stat.st_mtime_ns)
+
+
+def _differs(path: Path, log: Path) -> bool:
+    """Whether a store read with a log is another database than without it."""
     if _page_size(path, 16, 2) != _page_size(log, 8, 4):
         return True
     with_log, runs_with = _look(path, "mode=ro")
@@ -49,10 +74,11 @@ def _page_size(path: Path, offset: int, width: int) -> int:
 
 
 def _is_in_use(index: Path) -> bool:
-    if not index.is_file():
+    try:
+        with index.open("rb") as file:
+            return holder_of_lock(file, _SHARED_BY_READERS) is not None
+    except FileNotFoundError:
         return False
-    with index.open("rb") as file:
-        return holder_of_lock(file, _SHARED_BY_READERS) is not None
 
 
 def _look(path: Path, how: str) -> tuple[bool | None, dict[int, str]]:

@@ -35,6 +35,7 @@ LOCAL = TargetKind(
     summary="the embedded SmolLM2-135M, or any GGUF file; needs proctor[local]",
     file_fields=("model", *PARAMETERS),
     read_entry=_read_entry,
+    model_is_file=True,
     default_concurrency=1,
     is_cacheable=False,
     is_free=True,

@@ -7,37 +7,31 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec.structs import replace
 
 from proctor import __version__
 from proctor.codec import assertion_digest
 from proctor.engines import ENGINES
-from proctor.engines.protocol import Engine, RunWork, make_trial
-from proctor.env_vars import filled_case, masked, names_in, unmasked
+from proctor.engines.protocol import Engine, RunWork, WorkspaceUse, make_trial
+from proctor.env_vars import filled_case, unmasked
 from proctor.graders import GRADERS
 from proctor.grading import Manner, manner_of
 from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import Earlier, Finder, InOrder, Known, Planned, trials
 from proctor.protocols import Store, StoredTrial
 from proctor.services import events
-from proctor.services.runs.execution.open_targets import Cast
 from proctor.services.runs.execution.reuse import finder_of
 from proctor.services.runs.execution.store_watch import check_store, watch_store, write_rest
 from proctor.services.runs.execution.target_pool import Reach
 from proctor.services.runs.execution.variable_values import VariableValues, variables_of
-from proctor.services.runs.execution.worker import RunWorker
+from proctor.services.runs.execution.worker import RunWorker, open_worker
 from proctor.services.runs.execution.writer import RunWriter
 from proctor.services.runs.planning.judge_choice import specs_of
 from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.services.runs.reading.report import keep_look
 from proctor.verdicts import Tally, rules_of, taken_over, verdict_of
-
-if TYPE_CHECKING:
-    from proctor.workspaces.environment import Workspaces
-
-_ENGINE = "local"
 
 
 class TrialRunner:
@@ -64,7 +58,7 @@ class TrialRunner:
         self._listen = listen
         self._rules = rules_of(planned_run.run)
         self._engine: Engine | None = None
-        self._targets: Cast | None = None
+        self._worker: RunWorker | None = None
         self._stopped = False
 
     def stop(self) -> None:
@@ -72,8 +66,8 @@ class TrialRunner:
         self._stopped = True
         if self._engine is not None:
             self._engine.stop()
-        if self._targets is not None:
-            self._targets.isolation.stop()
+        if self._worker is not None:
+            self._worker.stop()
 
     async def run(self) -> events.Done:
         """Make every trial that is missing, or what can be made until `stop`; what was made is stored.
@@ -84,16 +78,21 @@ class TrialRunner:
         self._start()
         settings = self._run.settings
         self._pool.begin(budget_usd=settings.budget_usd, spent_usd=self._spent_usd(), cached=settings.cache)
-        targets = self._targets = await Cast.of(self._run, self._pool, self._stop_because)
-        workspaces = self._open_workspaces(targets)
+        work = RunWork(
+            run=self._run,
+            variables=self._variables,
+            max_concurrency=max(1, min(settings.concurrency, self._index.planned)),
+            workspaces=self._list_workspaces(),
+        )
+        worker = self._worker = await open_worker(
+            work, self._pool, stop=self._stop_because, warn=lambda text: self._listen(events.Warned(text))
+        )
         writer = RunWriter(self._run, self._store, self._pool, self._listen, self._stop_because)
-        concurrency = max(1, min(settings.concurrency, self._index.planned))
-        work = RunWork(run=self._run, variables=self._variables, max_concurrency=concurrency)
-        self._engine = ENGINES.get(_ENGINE)(work, RunWorker(targets, workspaces), writer)
+        self._engine = ENGINES.get(settings.engine)(work, worker, writer)
         if self._stopped:
             self._engine.stop()
         with watch_store(self._store, self._listen, self.stop):
-            run = await self._run_trials(self._engine, writer, targets, workspaces)
+            run = await self._run_trials(self._engine, worker, writer)
         check_store(self._store, run)
         for note in self._pool.notes():
             self._listen(events.Told(note))
@@ -101,9 +100,7 @@ class TrialRunner:
         self._listen(event)
         return event
 
-    async def _run_trials(
-        self, engine: Engine, writer: RunWriter, targets: Cast, workspaces: Workspaces | None
-    ) -> Run:
+    async def _run_trials(self, engine: Engine, worker: RunWorker, writer: RunWriter) -> Run:
         """Run the engine and close what it used; the run's last state is durable then."""
         status: Literal["finished", "interrupted"] = "interrupted"
         try:
@@ -116,7 +113,8 @@ class TrialRunner:
             self._stopped = True  # stopped at once: what finished is stored, and the run says so below
         finally:
             try:
-                await self._close(targets, workspaces)
+                for line in await worker.aclose():
+                    self._listen(events.Told(line))
             finally:  # also when closing is cut short
                 stopped = engine.stop_reason if status == "interrupted" else None
                 run = replace(self._run, status=status, finished_at=writer.finished_at(), stopped=stopped)
@@ -161,16 +159,6 @@ class TrialRunner:
     def _stop_because(self, reason: str) -> None:
         if self._engine is not None:
             self._engine.stop(reason)
-
-    async def _close(self, targets: Cast, workspaces: Workspaces | None) -> None:
-        await targets.aclose()
-        if workspaces is None:
-            return
-        from proctor.services.runs.execution.workspaces import kept
-
-        await workspaces.aclose()
-        for line in kept(workspaces):
-            self._listen(events.Told(line))
 
     def _spent_usd(self) -> float:
         """What the run cost before it is continued; 0 without a budget, as nothing else needs it."""
@@ -235,20 +223,13 @@ class TrialRunner:
             output=None if output is None else unmasked(output, planned_trial.case.variables, environ),
         )
 
-    def _open_workspaces(self, targets: Cast) -> Workspaces | None:
-        """The workspaces of the run; None where no selected case has one."""
+    def _list_workspaces(self) -> tuple[WorkspaceUse, ...]:
+        """The workspaces that targets will work in; a regrade calls none."""
         if not self._index.workspaces or self._run.regrade_of is not None:
-            return None
-        from proctor.services.runs.execution.workspaces import workspaces_of
+            return ()
+        from proctor.services.runs.execution.workspaces import list_workspaces
 
-        return workspaces_of(
-            self._run, self._index, self._store, self._pool, targets.programs, self._warn_about_workspace
-        )
-
-    def _warn_about_workspace(self, message: str) -> None:
-        program_variables = names_in([spec.options.get("env", {}) for spec in specs_of(self._run)])
-        names = (*self._variables, *program_variables)
-        self._listen(events.Warned(masked(message, names, self._pool.environ)))
+        return list_workspaces(self._run, self._index, self._store)
 
     def _is_reusable(self, stored_trial: StoredTrial, case: Case) -> bool:
         """Whether an earlier trial stays as it is."""

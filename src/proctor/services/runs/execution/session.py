@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from proctor.engines import ENGINES
 from proctor.engines.retries import Patience
 from proctor.env_vars import check_set
 from proctor.errors import UsageError
@@ -63,6 +64,7 @@ class Session:
             UsageError: a target, judge or run is not available; nothing was sent.
             NothingSelected: the selection leaves no case of any suite.
         """
+        ENGINES.get(request.settings.engine)  # a wrong name is told before anything is read
         self._store.on_wait(lambda message: self._listen(events.Told(message)))
         self._store.protect()
         prices = load_prices(self._environ, self._folder)
@@ -118,8 +120,9 @@ class Session:
         return runs
 
     async def _open(self, planned_runs: Sequence[PlannedRun], pool: Reach) -> None:
-        """Open every target and judge, so that whatever is missing is known before the first call."""
+        """Find every engine, target and judge, so that whatever is missing is known before the first call."""
         for planned_run in planned_runs:
+            ENGINES.get(planned_run.run.settings.engine)
             check_set(planned_run.required.variables, self._environ)
             pool.hide(planned_run.required.variables)
             if planned_run.run.settings.budget_usd is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from proctor.engines.protocol import RunWork, WorkspaceUse
 from proctor.env_vars import filled_case
-from proctor.model import Run
+from proctor.model import Run, Workspace
 from proctor.plan import Index, repeats_of
 from proctor.protocols import Programs, Store
-from proctor.services.runs.execution.target_pool import Reach
 from proctor.targets.local.weights import cache_folder
 from proctor.workspaces.environment import Workspaces
 from proctor.workspaces.run_shared import Site
@@ -23,34 +25,44 @@ def workspaces_folder(environ: Mapping[str, str]) -> Path:
     return cache_folder(environ) / "workspaces"
 
 
-def workspaces_of(
-    run: Run, index: Index, store: Store, reach: Reach, programs: Programs, warn: Callable[[str], None]
+def list_workspaces(run: Run, index: Index, store: Store) -> tuple[WorkspaceUse, ...]:
+    """The workspaces of the selected cases of a run, in the order of their first cases."""
+    positions = set(index.chosen)
+    uses: dict[Workspace, WorkspaceUse] = {}
+    for position, stored_case in enumerate(store.cases(run.suite.content)):
+        case = stored_case.case
+        if position not in positions or case.workspace is None:
+            continue
+        use = uses.get(case.workspace) or WorkspaceUse(case=case, case_count=0, trial_count=0)
+        trial_count = use.trial_count + repeats_of(case, run.settings.repeats)
+        uses[case.workspace] = replace(use, case_count=use.case_count + 1, trial_count=trial_count)
+    return tuple(uses.values())
+
+
+def open_workspaces(
+    work: RunWork, environ: Mapping[str, str], programs: Programs, warn: Callable[[str], None]
 ) -> Workspaces:
-    """The workspaces of a run, with every trial that will use them.
+    """The workspaces of a run, none of which is made yet.
 
     Args:
-        run: the run.
-        index: which cases it asks.
-        store: where its cases are.
-        reach: knows the environment.
+        work: the run, and what will use its workspaces.
+        environ: with the values of variables, and where caches are.
         programs: runs hooks and git.
         warn: told, in a sentence, what failed after a trial.
     """
+    run = work.run
     site = Site(
         run.suite.folder,
-        workspaces_folder(reach.environ),
+        workspaces_folder(environ),
         run.id,
         programs=programs,
         keep=run.settings.keep_workspaces,
         warn=warn,
-        environ=reach.environ,
+        environ=environ,
     )
     workspaces = Workspaces(site)
-    positions = set(index.chosen)
-    for position, stored_case in enumerate(store.cases(run.suite.content)):
-        if position in positions and stored_case.case.workspace is not None:
-            case = filled_case(stored_case.case, reach.environ)
-            workspaces.expect(case, repeats_of(case, run.settings.repeats))
+    for use in work.workspaces:
+        workspaces.expect(filled_case(use.case, environ), use.trial_count, case_count=use.case_count)
     return workspaces
 
 

@@ -13,9 +13,9 @@ from proctor.plan import Index
 from proctor.services.runs.execution.target_pool import embedder_of
 from proctor.services.runs.execution.variable_values import variables_of
 from proctor.services.runs.planning.context import PlanningContext
-from proctor.services.runs.planning.fresh import plan_suites
 from proctor.services.runs.planning.judge_choice import Wanted, specs_of
 from proctor.services.runs.planning.load_suites import index_stored_suite, load_suites
+from proctor.services.runs.planning.requested_runs import pair_with_targets
 from proctor.services.runs.planning.resume_settings import Difference, as_of, content_differences
 from proctor.services.runs.request import Request, new_id
 
@@ -59,9 +59,11 @@ def suite_differences(run: Run, request: Request, context: PlanningContext) -> l
     if not request.names_suites:
         return []
     run_request = as_of(run, request)
-    fresh_runs = plan_suites(load_suites(run_request, context), run_request, context)
+    requested_runs = pair_with_targets(load_suites(run_request, context), run_request, context)
     return [
-        difference for planned_run in fresh_runs for difference in content_differences(run, planned_run.run)
+        difference
+        for requested_run in requested_runs
+        for difference in content_differences(run, requested_run)
     ]
 
 

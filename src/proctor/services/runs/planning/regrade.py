@@ -29,7 +29,8 @@ def plan_regrade(request: Request, context: PlanningContext) -> list[PlannedRun]
         context.warn(f"Run {earlier.id} has not finished: what it did not ask is ERROR in this one.")
     # The prompts that were sent stay the same; only what decides verdicts may change.
     names = request.explicit - {"selection", "repeats"}
-    changes = {name: getattr(request.settings, name) for name in names} | {"reuse": False, "cache": False}
+    changes = {name: getattr(request.settings, name) for name in names}
+    changes |= {"reuse": False, "cache": False, "engine": request.settings.engine}
     settings = replace(earlier.settings, **changes)
     indexer, required = index_stored_suite(context.store, suite, settings)
     index = indexer.index(suite.split_rule, earlier.seat)

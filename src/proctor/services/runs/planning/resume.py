@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from proctor.codec import settings_digest, target_digest
 from proctor.errors import UsageError
 from proctor.model import Run
-from proctor.services.runs.execution.variable_values import variables_of
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.earlier_run import (
     check_own,
@@ -17,9 +15,8 @@ from proctor.services.runs.planning.earlier_run import (
     index_run,
     suite_differences,
 )
-from proctor.services.runs.planning.fresh import plan_fresh
-from proctor.services.runs.planning.judge_choice import specs_of
 from proctor.services.runs.planning.planned_run import PlannedRun
+from proctor.services.runs.planning.requested_runs import list_requested_runs
 from proctor.services.runs.planning.resume_settings import (
     SETTINGS,
     Difference,
@@ -27,6 +24,7 @@ from proctor.services.runs.planning.resume_settings import (
     taken_up,
     unheeded,
 )
+from proctor.services.runs.planning.unfinished_runs import find_unfinished
 from proctor.services.runs.request import Request
 
 
@@ -45,53 +43,23 @@ def plan_resume(request: Request, context: PlanningContext) -> list[PlannedRun]:
         return [_continue_run(run, request, context, differences)]
     if not request.names_suites and not request.saved:
         raise UsageError("Name a run, such as `proctor run --resume=last`, or its suite and target.")
-    return list(_continue_matching(plan_fresh(request, context), request, context))
-
-
-def _continue_matching(
-    fresh_runs: list[PlannedRun], request: Request, context: PlanningContext
-) -> Iterator[PlannedRun]:
-    """For each fresh run the newest unfinished one that is like it, or a finished one of the same group.
-
-    Raises:
-        UsageError: the request asks for what such a run has otherwise.
-    """
-    # The flags that decide which trials there are have the same values in all runs that match.
+    requested_runs = list_requested_runs(request, context)
+    stored_runs = find_unfinished(requested_runs, context)
+    groups = (stored.group for stored in stored_runs if stored is not None and stored.status != "finished")
+    group = next(groups, request.group or "")
+    # The flags that decide which trials there are have the same values in all runs that were found.
     request = replace(request, flags=request.flags & SETTINGS.keys())
-    matches = [_find_matches(planned_run, context) for planned_run in fresh_runs]
-    unfinished = [next((run for run in runs if run.status != "finished"), None) for runs in matches]
-    groups = {run.group: run for run in unfinished if run is not None}
-    for planned_run, runs, newest in zip(fresh_runs, matches, unfinished, strict=True):
-        run = newest or next((run for run in runs if run.group in groups), None)
-        if run is not None:
-            yield _continue_run(run, request, context)
-            continue
-        context.warn(
-            f"There is no unfinished run of {planned_run.run.suite.name} on {planned_run.run.target.name} "
-            "with these judges and settings: a new one begins."
-        )
-        yield replace(
-            planned_run, run=replace(planned_run.run, group=next(iter(groups), planned_run.run.group))
-        )
-
-
-def _find_matches(planned_run: PlannedRun, context: PlanningContext) -> list[Run]:
-    """The stored runs that have the same trials, on a target of the same name, by the same judges."""
-    fresh_run = planned_run.run
-    runs = context.store.alike(
-        fresh_run.suite.digest,
-        target_digest(fresh_run.target),
-        settings_digest((fresh_run.settings.selection, fresh_run.settings.repeats)),
-    )
-    return [
-        run
-        for run in runs
-        if (run.target.name, run.judges, run.regrade_of) == (fresh_run.target.name, fresh_run.judges, None)
-        and run.imported is None
-        and not context.values.changed(run.id, planned_run.required.variables | variables_of(specs_of(run)))
-        and run.suite.split_rule == fresh_run.suite.split_rule
-        and (run.seat == fresh_run.seat or index_run(run, context)[0].chosen == planned_run.index.chosen)
-    ]
+    planned_runs = []
+    for requested_run, stored in zip(requested_runs, stored_runs, strict=True):
+        if stored is None:
+            context.warn(
+                f"There is no unfinished run of {requested_run.suite.name} on {requested_run.target.name} "
+                "with these judges and settings: a new one begins."
+            )
+            planned_runs.append(requested_run.start(group, context.prices_date))
+        else:
+            planned_runs.append(_continue_run(stored, request, context))
+    return planned_runs
 
 
 def _continue_run(

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from proctor.codec import target_digest
 from proctor.errors import UsageError
 from proctor.model import Params, Run, Selection, Settings, TargetSpec
+from proctor.services.runs.planning.requested_runs import RequestedRun
 from proctor.services.runs.request import Request
 
 _CALLS = {
@@ -22,7 +23,12 @@ _CALLS = {
     "--max-answer-bytes": "max_answer_bytes",
     "--budget-usd": "budget_usd",
 }
-_FREE = {**_CALLS, "--max-failures": "max_failures", "--keep-workspaces": "keep_workspaces"}
+_FREE = {
+    **_CALLS,
+    "--max-failures": "max_failures",
+    "--keep-workspaces": "keep_workspaces",
+    "--engine": "engine",
+}
 """The flags of settings that change no answer and no verdict, with their fields; any may be given again."""
 _GATES = {"--threshold": "threshold", "--min-pass-rate": "min_pass_rate", "--allow-errors": "allow_errors"}
 _JUDGING = {"--judge-repeat": "judge_repeats", "--judge-rule": "judge_rule"}
@@ -143,21 +149,22 @@ def as_of(run: Run, request: Request) -> Request:
     )
 
 
-def content_differences(run: Run, fresh_run: Run) -> Iterator[Difference]:
+def content_differences(run: Run, requested_run: RequestedRun) -> Iterator[Difference]:
     """What the same words name now that differs from the run: the suite, the target, the judges.
 
     Args:
         run: the stored run.
-        fresh_run: what the same words give now.
+        requested_run: what the same words give now.
     """
-    if run.suite.digest != fresh_run.suite.digest:
-        text = f"the suite: the run has {run.suite.title!r}, and {fresh_run.suite.title!r} has other content"
+    suite, judges = requested_run.suite, requested_run.judge_selection.judges
+    if run.suite.digest != suite.digest:
+        text = f"the suite: the run has {run.suite.title!r}, and {suite.title!r} has other content"
         yield Difference("--suite", text, by_regrade=True)
-    if run.target.name == fresh_run.target.name and target_digest(run.target) != target_digest(
-        fresh_run.target
+    if run.target.name == requested_run.target.name and target_digest(run.target) != target_digest(
+        requested_run.target
     ):
         yield Difference("", f"the target {run.target.name!r}: it is set up otherwise now")
-    if _names(run.judges) == _names(fresh_run.judges) and run.judges != fresh_run.judges:
+    if _names(run.judges) == _names(judges) and run.judges != judges:
         yield Difference("", f"the judges {', '.join(_names(run.judges))}: they are set up otherwise now")
 
 

@@ -25,8 +25,8 @@ from proctor.plan import Indexer, repeats_of
 from proctor.pricing import cost_usd
 from proctor.protocols import Placed, Store
 from proctor.services.runs.execution.target_pool import Prices, load_prices, places_of, tells_cost
-from proctor.services.runs.planning.fresh import with_defaults
 from proctor.services.runs.planning.judge_choice import Wishes, judge_of
+from proctor.services.runs.planning.requested_runs import with_defaults
 from proctor.services.runs.planning.target_names import Names
 from proctor.services.runs.reading.estimate_record import ANSWER_TOKENS, BYTES_A_TOKEN, Estimate, Share
 from proctor.services.runs.reading.history import Measured, Measures, key_of

@@ -1,0 +1,51 @@
+"""A look-up: which stored run is the one that a request asks for, and has not finished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from proctor.codec import settings_digest, target_digest
+from proctor.model import Run
+from proctor.services.runs.execution.variable_values import variables_of
+from proctor.services.runs.planning.context import PlanningContext
+from proctor.services.runs.planning.earlier_run import index_run
+from proctor.services.runs.planning.judge_choice import specs_of
+from proctor.services.runs.planning.requested_runs import RequestedRun
+
+
+def find_unfinished(requested_runs: Sequence[RequestedRun], context: PlanningContext) -> list[Run | None]:
+    """For each requested run the newest unfinished one that is like it; None where there is none.
+
+    Where only another run of the same command was cut short, it is the finished run of that group.
+    """
+    matches = [list(_find_matches(requested_run, context)) for requested_run in requested_runs]
+    unfinished = [next((run for run in runs if run.status != "finished"), None) for runs in matches]
+    groups = {run.group for run in unfinished if run is not None}
+    return [
+        newest or next((run for run in runs if run.group in groups), None)
+        for runs, newest in zip(matches, unfinished, strict=True)
+    ]
+
+
+def _find_matches(requested_run: RequestedRun, context: PlanningContext) -> Iterator[Run]:
+    """The stored runs that have the same trials, on a target of the same name, by the same judges."""
+    settings, required = requested_run.settings, requested_run.required
+    for run in context.store.alike(
+        requested_run.suite.digest,
+        target_digest(requested_run.target),
+        settings_digest((settings.selection, settings.repeats)),
+    ):
+        if (
+            run.target.name == requested_run.target.name
+            and run.judges == requested_run.judge_selection.judges
+            and run.regrade_of is None
+            and run.imported is None
+            and run.suite.split_rule == requested_run.suite.split_rule
+            and not context.values.changed(run.id, required.variables | variables_of(specs_of(run)))
+            and _has_same_cases(run, requested_run, context)
+        ):
+            yield run
+
+
+def _has_same_cases(run: Run, requested_run: RequestedRun, context: PlanningContext) -> bool:
+    return run.seat == requested_run.seat or index_run(run, context)[0].chosen == requested_run.index.chosen
