@@ -71,7 +71,7 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     read_entry: Callable[[TargetSpec, TargetEntry], TargetSpec] | None = None
     """Fills in a specification from these fields; reports problems to the entry's notes."""
     model_is_file: bool = False
-    """Whether the model is a file, with a path from the folder of targets.yaml; bundles have only its name."""
+    """Whether the model is a file, relative to the folder of targets.yaml; bundles have only its name."""
 
     # --- calls ---
     default_concurrency: int | None = None
